@@ -1,0 +1,108 @@
+import { OncekeyError } from './errors.js'
+import type { Json } from './json.js'
+
+export type HeaderPair = readonly [name: string, value: string]
+
+/** What is stored and replayed: status, headers in order (a name may occur twice) and body bytes. */
+export interface Answer {
+  readonly status: number
+  readonly headers: readonly HeaderPair[]
+  readonly body: Uint8Array
+  /** Size of a body that was over the cap and therefore not kept; `body` is empty then. Absent for an answer that is whole. */
+  readonly omittedBytes?: number
+}
+
+declare const bodyType: unique symbol
+
+/** An answer that remembers, for the compiler only, what its JSON body looks like. */
+export interface Reply<Body = unknown> extends Answer {
+  readonly [bodyType]?: Body
+}
+
+export type HeadersInput = Readonly<Record<string, string | readonly string[]>> | readonly HeaderPair[]
+
+/**
+ * The answer of a piece of work. Bytes are kept as they are, nothing is an empty body, anything else becomes JSON.
+ *
+ * @example reply(201, { id: order.id }, { location: `/orders/${order.id}` })
+ */
+export function reply(status: number): Reply<undefined>
+export function reply(status: number, body: undefined, headers?: HeadersInput): Reply<undefined>
+export function reply(status: number, body: Uint8Array, headers?: HeadersInput): Reply<unknown>
+export function reply<Body>(status: number, body: Body, headers?: HeadersInput): Reply<Json<Body>>
+export function reply(status: number, body?: unknown, headers: HeadersInput = []): Reply {
+  const pairs = headerPairs(headers)
+  if (body === undefined) return checkAnswer({ status, headers: pairs, body: new Uint8Array() })
+  if (body instanceof Uint8Array) return checkAnswer({ status, headers: pairs, body })
+  const typed = pairs.some(([name]) => name.toLowerCase() === 'content-type')
+  return checkAnswer({
+    status,
+    headers: typed ? pairs : [...pairs, ['content-type', 'application/json']],
+    body: new TextEncoder().encode(stringify(body)),
+  })
+}
+
+/** The JSON body of an answer, as the type that its `reply()` had. */
+export function bodyOf<Body>(answer: Reply<Body>): Body {
+  if (answer.omittedBytes !== undefined) {
+    throw new OncekeyError(
+      'answer_not_stored',
+      `The answer's body of ${answer.omittedBytes} bytes was over maxAnswerBytes and was not kept. ` +
+        'Raise the cap, or answer with a reference to the result instead of the result.',
+    )
+  }
+  if (answer.body.length === 0) return undefined as Body
+  return JSON.parse(new TextDecoder().decode(answer.body)) as Body
+}
+
+/** The same answer, without its body where that is over the cap: the work stays done, and a replay says so. */
+export function withinCap(answer: Answer, maxBytes: number): Answer {
+  if (answer.body.length <= maxBytes) return answer
+  return { status: answer.status, headers: answer.headers, body: new Uint8Array(), omittedBytes: answer.body.length }
+}
+
+/** Refuses what could not be stored or could not be sent again. */
+export function checkAnswer<A extends Answer>(answer: A): A {
+  const problem = problemOf(answer)
+  if (!problem) return answer
+  throw new OncekeyError('answer_invalid', `The answer cannot be stored: ${problem}. Return what reply(status, body, headers) makes.`)
+}
+
+function problemOf(answer: unknown): string | null {
+  if (typeof answer !== 'object' || answer === null) return `it is ${answer === null ? 'null' : typeof answer}, not an answer`
+  const { status, headers, body } = answer as Partial<Answer>
+  if (!Number.isInteger(status) || (status as number) < 200 || (status as number) > 599)
+    return `its status is ${String(status)}, not 200 to 599`
+  if (!(body instanceof Uint8Array)) return 'its body is not a Uint8Array'
+  if (!Array.isArray(headers)) return 'its headers are not a list of pairs'
+  return headers.map(headerProblem).find((problem) => problem !== null) ?? null
+}
+
+function headerProblem(pair: unknown): string | null {
+  const [name, value] = Array.isArray(pair) ? pair : []
+  if (typeof name !== 'string' || !headerName.test(name)) return `${JSON.stringify(name)} is not a header name`
+  return typeof value === 'string' && headerValue.test(value) ? null : `the value of header ${name} cannot be sent`
+}
+
+const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
+/** What HTTP allows in a field value: no control characters but TAB, nothing beyond Latin-1. */
+const headerValue = /^[\t\x20-\x7e\x80-\xff]*$/
+
+function headerPairs(headers: HeadersInput): HeaderPair[] {
+  if (Array.isArray(headers)) return [...(headers as readonly HeaderPair[])]
+  return Object.entries(headers as Record<string, string | readonly string[]>).flatMap(([name, values]) =>
+    (Array.isArray(values) ? (values as readonly string[]) : [values as string]).map((value): HeaderPair => [name, value]),
+  )
+}
+
+function stringify(body: unknown): string {
+  let text: string | undefined
+  let cause: unknown
+  try {
+    text = JSON.stringify(body)
+  } catch (error) {
+    cause = error
+  }
+  if (text !== undefined) return text
+  throw new OncekeyError('answer_invalid', 'The body is not JSON: it has a BigInt, a cycle, or is a function or a symbol.', { cause })
+}

@@ -1,0 +1,51 @@
+/**
+ * Every error this package throws, with the HTTP status that fits it.
+ *
+ * Callers match `code`, never the class: two copies of the package in one process have two classes.
+ * `docs/reference/errors.md` explains each code; a test fails when one is missing there.
+ */
+export const errorStatuses = {
+  key_invalid: 400,
+  tenant_invalid: 500,
+  scope_invalid: 500,
+  duration_invalid: 500,
+  option_invalid: 500,
+  fingerprint_input_invalid: 500,
+  fingerprint_incomparable: 503,
+  answer_invalid: 500,
+  answer_not_stored: 500,
+  lease_lost: 503,
+  max_run_exceeded: 503,
+  store_unavailable: 503,
+  store_timeout: 503,
+  store_read_only: 503,
+  store_full: 503,
+  store_forbidden: 500,
+  store_failed: 500,
+  store_key_collision: 500,
+  schema_missing: 500,
+  schema_outdated: 500,
+  schema_too_new: 500,
+  migration_out_of_order: 500,
+} as const
+
+export type ErrorCode = keyof typeof errorStatuses
+
+export class OncekeyError extends Error {
+  override readonly name = 'OncekeyError'
+  readonly code: ErrorCode
+  /** The HTTP status that fits, should the error reach a client. */
+  readonly status: number
+
+  constructor(code: ErrorCode, message: string, options?: { cause?: unknown }) {
+    super(message, options)
+    this.code = code
+    this.status = errorStatuses[code]
+  }
+}
+
+/** True for an error of this package, of any copy of it; with `code`, only for that one. */
+export function isOncekeyError(error: unknown, code?: ErrorCode): error is OncekeyError {
+  if (!(error instanceof Error) || error.name !== 'OncekeyError') return false
+  return code === undefined || (error as OncekeyError).code === code
+}

@@ -1,0 +1,62 @@
+import canonicalize from 'canonicalize'
+import { OncekeyError } from '../errors.js'
+import { withoutMembers } from './exclusions.js'
+import { isFaithfulJson } from './faithful-json.js'
+
+/** The bytes that stand for a body, and how they were made: bodies made in different ways are never equal. */
+export interface CanonicalBody {
+  readonly form: 'none' | 'json' | 'bytes'
+  readonly bytes: Uint8Array
+}
+
+const encoder = new TextEncoder()
+const none: CanonicalBody = { form: 'none', bytes: new Uint8Array() }
+
+/**
+ * RFC 8785 for JSON, the bytes themselves for all else, and also for JSON that parsing would change (duplicate members,
+ * numbers beyond a double), that is not valid, or that is nested absurdly deep: then only the very same bytes are equal.
+ */
+export function canonicalBody(body: Uint8Array | string | undefined, mediaType: string, excluded: readonly string[]): CanonicalBody {
+  if (body === undefined || body.length === 0) return none
+  const bytes = typeof body === 'string' ? encoder.encode(body) : body
+  const json = isJson(mediaType) ? canonicalJson(bytes, excluded) : null
+  return json === null ? { form: 'bytes', bytes } : { form: 'json', bytes: encoder.encode(json) }
+}
+
+/** A value that was parsed already, where nobody kept the bytes. What its parser dropped cannot be seen any more. */
+export function canonicalValue(value: unknown, excluded: readonly string[]): CanonicalBody {
+  let text: string | undefined
+  let cause: unknown
+  try {
+    text = JSON.stringify(value)
+  } catch (error) {
+    cause = error
+  }
+  if (text === undefined) {
+    throw new OncekeyError(
+      'fingerprint_input_invalid',
+      'The value to fingerprint is not JSON: it has a BigInt, a cycle, or is a function.',
+      {
+        cause,
+      },
+    )
+  }
+  return canonicalBody(text, 'application/json', excluded)
+}
+
+/** `application/json` and the `+json` family. Expects a media type without parameters, in lower case. */
+function isJson(mediaType: string): boolean {
+  return mediaType === 'application/json' || mediaType.endsWith('+json')
+}
+
+function canonicalJson(bytes: Uint8Array, excluded: readonly string[]): string | null {
+  try {
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+    const value: unknown = JSON.parse(text)
+    if (!isFaithfulJson(text)) return null
+    return canonicalize(withoutMembers(value, excluded)) ?? null
+  } catch {
+    // Not UTF-8, not JSON, or a lone surrogate: whether that is an error is for the handler to say.
+    return null
+  }
+}

@@ -1,0 +1,57 @@
+import { createHash } from 'node:crypto'
+import { type ErrorCode, OncekeyError } from './errors.js'
+
+/** Whose key, for what, and which. Two requests mean the same work only if all three are equal, byte for byte. */
+export interface KeyRef {
+  /** Whose key it is. Keys of two tenants never meet. */
+  readonly tenant: string
+  /** The operation or endpoint that the key is used with. */
+  readonly scope: string
+  /** What the client sent. */
+  readonly key: string
+}
+
+/** The published cap on a key's length; it is Stripe's too. */
+export const maxKeyLength = 255
+
+/** Tenant and scope are the service's own words; the cap keeps the primary key within what an index can hold. */
+const maxNameLength = 255
+
+/** Refuses what no store could keep apart or keep at all. Returns only the three parts, whatever else came along. */
+export function checkKeyRef(ref: KeyRef): KeyRef {
+  check('tenant_invalid', 'tenant', ref.tenant, maxNameLength)
+  check('scope_invalid', 'scope', ref.scope, maxNameLength)
+  check('key_invalid', 'key', ref.key, maxKeyLength)
+  return { tenant: ref.tenant, scope: ref.scope, key: ref.key }
+}
+
+function check(code: ErrorCode, name: string, value: unknown, maxLength: number): void {
+  const problem = problemOf(value, maxLength)
+  if (!problem) return
+  throw new OncekeyError(code, `The ${name} ${problem}. Use a text of 1 to ${maxLength} characters of well-formed Unicode without NUL.`)
+}
+
+function problemOf(value: unknown, maxLength: number): string | null {
+  if (typeof value !== 'string') return `is ${value === null ? 'null' : `of type ${typeof value}`}, not a text`
+  if (value.length === 0) return 'is empty'
+  if (value.length > maxLength) return `has ${value.length} characters`
+  if (value.includes('\0')) return 'contains a NUL character, which Postgres cannot store'
+  // A driver would send U+FFFD for every lone surrogate, and different keys would become one.
+  if (loneSurrogate.test(value)) return 'contains a lone surrogate, which has no UTF-8 form'
+  return null
+}
+
+/** With the `u` flag a surrogate only matches where it is not half of a pair. */
+const loneSurrogate = /[\uD800-\uDFFF]/u
+
+/**
+ * The row's id: 122 bits of SHA-256 over the three parts, in the form of a version 8 UUID. The lengths in front make the
+ * hashed text unambiguous. Stores keep the three parts too and compare them, so a collision would be an error, not a mix-up.
+ */
+export function keyId({ tenant, scope, key }: KeyRef): string {
+  const digest = createHash('sha256').update(`${tenant.length}:${scope.length}:${tenant}${scope}${key}`).digest()
+  digest[6] = ((digest[6] as number) & 0x0f) | 0x80
+  digest[8] = ((digest[8] as number) & 0x3f) | 0x80
+  const hex = digest.toString('hex', 0, 16)
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
+}

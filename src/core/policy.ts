@@ -1,0 +1,59 @@
+import { type Duration, durationMs } from './duration.js'
+import { OncekeyError } from './errors.js'
+import { type ResolvedRetention, type Retention, resolveRetention, retention } from './retention.js'
+
+/**
+ * What becomes of work that nobody but its author can judge, after a crash, a lost lease or a throw:
+ * `'rerun'` it from its start, `'store'` the failure and replay it, or `'park'` the key for a person to look at.
+ */
+export type AfterFailure = 'rerun' | 'store' | 'park'
+
+export interface PolicyOptions {
+  /**
+   * How long a holder may go unheard before others may take its key over. Heartbeats renew it, so it is not the length of
+   * the work. Too low: a long pause of the process costs it the key. Too high: after a crash retries wait longer. Default 15 s.
+   */
+  lease?: Duration
+  /**
+   * The longest a piece of work may hold its key; then heartbeats stop and its signal aborts.
+   * Too low: honest long work is cut off. Too high: work that hangs keeps its key for that long. Default 15 min.
+   */
+  maxRun?: Duration
+  /**
+   * How long a finished key is remembered. Too low: an honest late retry runs again. Too high: a larger table, and more
+   * answers at rest. Default `retention.payment`, 24 hours from creation.
+   */
+  retention?: Retention
+  /**
+   * The least time an answer is kept after it was stored, for work that took longer than its retention. Never more than
+   * the retention itself. Too low: the last retries of very long work run again. Default 1 h.
+   */
+  retentionFloor?: Duration
+}
+
+export interface Policy {
+  readonly leaseMs: number
+  readonly maxRunMs: number
+  readonly retention: ResolvedRetention
+}
+
+export function resolvePolicy(options: PolicyOptions, defaults: PolicyOptions = {}): Policy {
+  const pick = <Name extends keyof PolicyOptions>(name: Name, standard: NonNullable<PolicyOptions[Name]>) =>
+    (options[name] ?? defaults[name] ?? standard) as NonNullable<PolicyOptions[Name]>
+  return {
+    leaseMs: durationMs(pick('lease', '15s'), 'lease'),
+    maxRunMs: durationMs(pick('maxRun', '15m'), 'maxRun'),
+    retention: resolveRetention(pick('retention', retention.payment), pick('retentionFloor', '1h')),
+  }
+}
+
+/** Which keys may meet: those of one endpoint, all of a tenant, or those under a name of the service's own. */
+export type ScopePolicy = 'endpoint' | 'tenant' | { readonly name: string }
+
+/** The scope of a request. A name of one's own survives refactors of paths; `'endpoint'` does not. */
+export function scopeOf(policy: ScopePolicy, endpoint: { method: string; path: string }): string {
+  if (policy === 'tenant') return '*'
+  if (policy === 'endpoint') return `${endpoint.method.toUpperCase()} ${endpoint.path}`
+  if (typeof policy === 'object' && typeof policy?.name === 'string') return policy.name
+  throw new OncekeyError('option_invalid', `scope is ${String(policy)}: it is 'endpoint', 'tenant' or { name: 'your.operation' }.`)
+}

@@ -1,0 +1,26 @@
+import type { Answer } from './answer.js'
+import type { Decision } from './decision.js'
+import type { KeyRecord } from './record.js'
+import type { Verdict } from './store.js'
+
+/** The decisions that change nothing: what they come to can be read off the record. */
+export type Report = Extract<Decision, { do: 'replay' | 'report-mismatch' | 'report-parked' | 'report-in-progress' }>
+
+export function report({ state, answer }: Pick<KeyRecord, 'state' | 'answer'>, decision: Report): Verdict {
+  switch (decision.do) {
+    case 'replay':
+      return { kind: 'replay', state: state as 'complete' | 'failed', answer: answer as Answer }
+    case 'report-parked':
+      return { kind: 'parked', answer: answer as Answer }
+    case 'report-mismatch':
+      return { kind: 'mismatch', part: decision.part }
+    case 'report-in-progress':
+      return { kind: 'in-progress', retryAfterMs: decision.retryAfterMs }
+  }
+}
+
+type Held = Pick<KeyRecord, 'tenant' | 'id' | 'incarnation' | 'fence' | 'owner' | 'recoveryPoint'>
+
+export function execute({ tenant, id, incarnation, fence, owner, recoveryPoint }: Held): Verdict {
+  return { kind: 'execute', lease: { tenant, id, incarnation, fence, owner }, recoveryPoint, takenOver: fence > 1 }
+}

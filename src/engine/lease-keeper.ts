@@ -1,0 +1,155 @@
+import type { Clock, Random } from '../core/clock.js'
+import { OncekeyError } from '../core/errors.js'
+import type { KeyRef } from '../core/key.js'
+import type { Lease } from '../core/record.js'
+import type { Store } from '../core/store.js'
+import type { Report } from './events.js'
+import { patiently } from './patience.js'
+
+export interface HoldOptions {
+  readonly lease: Lease
+  readonly leaseMs: number
+  readonly maxRunMs: number
+  /** When the claim was sent, on the monotonic clock: the lease cannot have begun earlier. */
+  readonly since: number
+}
+
+/** A lease that is being kept alive. */
+export interface Holding {
+  /** Aborts when the lease is lost, in doubt, or has run too long. */
+  readonly signal: AbortSignal
+  /** Until when, on the monotonic clock, the lease is certain. */
+  certainUntil(): number
+  /** True once the store said that somebody else has the key. */
+  isLost(): boolean
+  /** Stops the heartbeats. */
+  letGo(): void
+}
+
+interface Held extends HoldOptions {
+  readonly ref: KeyRef
+  readonly controller: AbortController
+  certainUntil: number
+  standing: 'held' | 'lost' | 'expired'
+}
+
+/** A lease is renewed three times before it runs out: one heartbeat may fail. */
+const beatsPerLease = 3
+
+export interface LeaseKeeperParts {
+  readonly store: Pick<Store, 'keyHeartbeat'>
+  readonly clock: Clock
+  readonly random: Random
+  readonly report: Report
+}
+
+/**
+ * Keeps the leases of all running work of a process alive, with one statement for all of them. It decides nothing about who
+ * owns a key (the store's fence does); it only tells work to stop early rather than late.
+ */
+export class LeaseKeeper {
+  readonly #parts: LeaseKeeperParts
+  readonly #held = new Set<Held>()
+  #cancelBeat: () => void = () => {}
+  #nextBeatAt = Number.POSITIVE_INFINITY
+  #renewing = false
+
+  constructor(parts: LeaseKeeperParts) {
+    this.#parts = parts
+  }
+
+  hold(ref: KeyRef, options: HoldOptions): Holding {
+    const controller = new AbortController()
+    const held: Held = { ...options, ref, controller, certainUntil: options.since + options.leaseMs, standing: 'held' }
+    this.#held.add(held)
+    this.#planBeat()
+    return {
+      signal: controller.signal,
+      certainUntil: () => held.certainUntil,
+      isLost: () => held.standing === 'lost',
+      letGo: () => {
+        this.#held.delete(held)
+        if (this.#held.size === 0) this.#planBeat()
+      },
+    }
+  }
+
+  /** Sees to it that the next beat comes in time for every lease; never later than it was planned already. */
+  #planBeat(): void {
+    const { clock } = this.#parts
+    const now = clock.monotonic()
+    let delayMs = Number.POSITIVE_INFINITY
+    for (const { leaseMs, maxRunMs, since, standing } of this.#held) {
+      if (standing === 'held') delayMs = Math.min(delayMs, leaseMs / beatsPerLease, Math.max(1, since + maxRunMs - now))
+    }
+    if (this.#held.size > 0 && now + delayMs >= this.#nextBeatAt) return
+    this.#cancelBeat()
+    this.#nextBeatAt = now + delayMs
+    if (delayMs === Number.POSITIVE_INFINITY) return
+    this.#cancelBeat = clock.schedule(() => {
+      this.#nextBeatAt = Number.POSITIVE_INFINITY
+      this.#beat()
+    }, delayMs)
+  }
+
+  #beat(): void {
+    const now = this.#parts.clock.monotonic()
+    for (const held of this.#held) this.#watch(held, now)
+    // Not awaited: a heartbeat that hangs must not stop the watch over time.
+    void this.#renew([...this.#held].filter(({ standing }) => standing === 'held'))
+    this.#planBeat()
+  }
+
+  #watch(held: Held, now: number): void {
+    if (held.standing !== 'held') return
+    if (now >= held.since + held.maxRunMs) {
+      held.standing = 'expired'
+      const message = `The work ran longer than maxRun (${held.maxRunMs} ms): its key is no longer kept, and others may take it over.`
+      this.#tellToStop(held, 'max-run-exceeded', new OncekeyError('max_run_exceeded', message))
+    } else if (now >= held.certainUntil) {
+      const message = 'No heartbeat was confirmed in time, so another holder may have the key: stop before the next side effect.'
+      this.#tellToStop(held, 'lease-in-doubt', new OncekeyError('lease_lost', message))
+    }
+  }
+
+  async #renew(leases: readonly Held[]): Promise<void> {
+    if (leases.length === 0 || this.#renewing) return
+    this.#renewing = true
+    const { store, clock, report } = this.#parts
+    const sentAt = clock.monotonic()
+    // Given up in time for another try within the lease: the connection it went out on may be dead.
+    const until = sentAt + Math.min(...leases.map(({ leaseMs }) => leaseMs)) / beatsPerLease
+    try {
+      const renewals = leases.map(({ lease, leaseMs }) => ({ ...lease, leaseMs }))
+      const standings = await patiently(() => store.keyHeartbeat({ leases: renewals }), { until, tries: 1 }, this.#parts)
+      for (const [index, held] of leases.entries()) {
+        // Work that has finished meanwhile holds nothing any more: its "lost" is its own finish.
+        if (!this.#held.has(held)) continue
+        if (standings[index] === 'renewed') held.certainUntil = sentAt + held.leaseMs
+        if (standings[index] === 'lost') this.#lose(held)
+      }
+    } catch (error) {
+      for (const { ref } of leases) report(ref, { type: 'heartbeat-failed', error })
+    } finally {
+      this.#renewing = false
+    }
+  }
+
+  #lose(held: Held): void {
+    held.standing = 'lost'
+    this.#tellToStop(held, 'lease-lost', leaseLost())
+  }
+
+  #tellToStop(held: Held, type: 'lease-lost' | 'lease-in-doubt' | 'max-run-exceeded', reason: OncekeyError): void {
+    if (held.controller.signal.aborted) return
+    this.#parts.report(held.ref, { type })
+    held.controller.abort(reason)
+  }
+}
+
+export function leaseLost(): OncekeyError {
+  return new OncekeyError(
+    'lease_lost',
+    'Another holder has taken this key over, so nothing of this attempt was stored. Ask again for its answer.',
+  )
+}

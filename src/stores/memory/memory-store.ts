@@ -1,0 +1,149 @@
+import type { Answer } from '../../core/answer.js'
+import { type Clock, systemClock } from '../../core/clock.js'
+import { decide } from '../../core/decision.js'
+import { checkKeyRef, keyId } from '../../core/key.js'
+import { isExpired, type KeyRecord, type Lease } from '../../core/record.js'
+import { expiryAtFinish } from '../../core/retention.js'
+import type { KeyClaim, Store, WriteResult } from '../../core/store.js'
+import { holderGone, outcomeUnknown } from '../../core/system-answers.js'
+import { execute, report } from '../../core/verdict.js'
+
+/**
+ * The smallest correct store, for unit tests and for reading first. Nothing in it waits, so each verb is atomic. It lives
+ * and dies with the process: never put it between a customer and a second charge.
+ */
+export function memoryStore({ clock = systemClock }: { clock?: Clock } = {}): Store {
+  const records = new Map<string, KeyRecord>()
+
+  return {
+    durability: 'process',
+
+    async keyClaim(claim) {
+      const ref = checkKeyRef(claim)
+      const id = keyId(ref)
+      for (;;) {
+        const now = clock.now()
+        const record = records.get(id)
+        const decision = decide(record, claim, now)
+        switch (decision.do) {
+          case 'create':
+          case 'recreate':
+            return execute(save(newRecord(id, claim, now)))
+          case 'recognise':
+            return execute(record as KeyRecord)
+          case 'take-over':
+            return execute(save(takenOver(record as KeyRecord, claim, now)))
+          case 'settle':
+            save(settled(record as KeyRecord, decision.as, claim, now))
+            continue
+          default:
+            return report(record as KeyRecord, decision)
+        }
+      }
+    },
+
+    async keyHeartbeat({ leases }) {
+      return leases.map((lease) => {
+        const record = heldBy(lease)
+        if (!record) return 'lost'
+        save({ ...record, leaseUntil: clock.now() + lease.leaseMs })
+        return 'renewed'
+      })
+    },
+
+    async keyFinish({ lease, state, answer, retention, reason = null }) {
+      return write(lease, state, (record) => ({
+        answer: copy(answer),
+        reason,
+        expiresAt: expiryAtFinish(record.createdAt, clock.now(), retention),
+      }))
+    },
+
+    async keyRelease({ lease, reason = null }) {
+      return write(lease, 'pending', () => ({ reason }))
+    },
+
+    async keyPark({ lease, answer, reason }) {
+      return write(lease, 'parked', () => ({ answer: copy(answer), reason }))
+    },
+
+    async keyRead(ref) {
+      return records.get(keyId(checkKeyRef(ref)))
+    },
+
+    async keyReap({ limit }) {
+      const expired = [...records.values()].filter((record) => isExpired(record, clock.now())).slice(0, limit)
+      for (const { id } of expired) records.delete(id)
+      return expired.length
+    },
+  }
+
+  function save(record: KeyRecord): KeyRecord {
+    records.set(record.id, record)
+    return record
+  }
+
+  /** The record, if this lease is its newest and still in force. */
+  function heldBy(lease: Lease): KeyRecord | undefined {
+    const record = records.get(lease.id)
+    const newest = record?.incarnation === lease.incarnation && record.fence === lease.fence
+    return newest && record.state === 'processing' ? record : undefined
+  }
+
+  function write(lease: Lease, state: KeyRecord['state'], changes: (record: KeyRecord) => Partial<KeyRecord>): WriteResult {
+    const held = heldBy(lease)
+    if (held) {
+      save({ ...held, state, leaseUntil: null, ...changes(held) })
+      return 'done'
+    }
+    // The same write again, because its acknowledgement was lost.
+    const record = records.get(lease.id)
+    const repeated = record?.incarnation === lease.incarnation && record.fence === lease.fence && record.state === state
+    return repeated ? 'done' : 'lost'
+  }
+}
+
+function newRecord(id: string, claim: KeyClaim, now: number): KeyRecord {
+  return {
+    id,
+    tenant: claim.tenant,
+    scope: claim.scope,
+    key: claim.key,
+    state: 'processing',
+    incarnation: claim.owner,
+    fence: 1,
+    owner: claim.owner,
+    recoveryPoint: null,
+    afterFailure: claim.afterFailure,
+    async: false,
+    fingerprint: claim.fingerprint?.bytes ?? null,
+    leaseUntil: now + claim.leaseMs,
+    createdAt: now,
+    expiresAt: now + claim.retention.ms,
+    answer: null,
+    reason: null,
+    request: claim.request,
+  }
+}
+
+function takenOver(record: KeyRecord, { owner, leaseMs }: KeyClaim, now: number): KeyRecord {
+  return { ...record, state: 'processing', fence: record.fence + 1, owner, leaseUntil: now + leaseMs }
+}
+
+/** The holder is gone and its work must not run again. The fence rises, so that the holder cannot come back either. */
+function settled(record: KeyRecord, state: 'failed' | 'parked', { retention }: KeyClaim, now: number): KeyRecord {
+  return {
+    ...record,
+    state,
+    fence: record.fence + 1,
+    leaseUntil: null,
+    answer: outcomeUnknown,
+    reason: holderGone,
+    expiresAt: expiryAtFinish(record.createdAt, now, retention),
+  }
+}
+
+/** Stored bytes must not change under the caller's hands, or it under ours. */
+function copy(answer: Answer): Answer {
+  return { ...answer, headers: answer.headers.map(([name, value]) => [name, value]), body: answer.body.slice() }
+}

@@ -1,0 +1,20 @@
+// biome-ignore lint/suspicious/noExplicitAny: rows come from drivers, which know no better; queries/ give them their types.
+export type Row = Record<string, any>
+
+/** Something that runs a statement: a pool, or one transaction. */
+export interface Queryable {
+  /** Values are only ever texts, numbers, booleans, bytes and null: what every driver sends alike. */
+  query(text: string, values: readonly (string | number | boolean | Uint8Array | null)[]): Promise<readonly Row[]>
+}
+
+/**
+ * The user's own database connection, of whatever driver. `Tx` is what that driver calls a transaction: the user's writes
+ * and ours go through the same one.
+ */
+export interface Connection<Tx> extends Queryable {
+  transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T>
+  /** Our statements inside the user's transaction. */
+  within(tx: Tx): Queryable
+  /** Runs several statements that take no values, in one transaction of the user's kind. */
+  script(tx: Tx, text: string): Promise<void>
+}

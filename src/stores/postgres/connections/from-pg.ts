@@ -1,0 +1,63 @@
+import type { Connection, Queryable, Row } from './connection.js'
+
+/** The subset of pg's `PoolClient` that we need. */
+export interface PgClient {
+  query(text: string, values?: unknown[]): Promise<{ rows: Row[] }>
+  release(destroy?: boolean): void
+  on(event: 'error', listener: (error: Error) => void): unknown
+  removeListener(event: 'error', listener: (error: Error) => void): unknown
+}
+
+/** The subset of pg's `Pool` that we need. */
+export interface PgPool<Client extends PgClient> {
+  query(text: string, values?: unknown[]): Promise<{ rows: Row[] }>
+  connect(): Promise<Client>
+}
+
+/**
+ * Takes a pool of the `pg` package. Statements are unnamed, so it also works behind PgBouncer in transaction mode.
+ *
+ * @example postgresStore(fromPg(new Pool({ connectionString: process.env.DATABASE_URL })))
+ */
+export function fromPg<Client extends PgClient>(pool: PgPool<Client>): Connection<Client> {
+  return {
+    ...runningOn(pool),
+    within: runningOn,
+
+    async script(client, text) {
+      await client.query(text)
+    },
+
+    async transaction(work) {
+      const client = await pool.connect()
+      // Without a listener, a connection that breaks between two statements would end the process.
+      const broken = (error: Error) => {
+        failure = error
+      }
+      let failure: Error | undefined
+      client.on('error', broken)
+      try {
+        await client.query('begin')
+        const result = await work(client)
+        await client.query('commit')
+        return result
+      } catch (error) {
+        await client.query('rollback').catch((rollbackError: Error) => {
+          failure = rollbackError
+        })
+        throw error
+      } finally {
+        client.removeListener('error', broken)
+        client.release(failure !== undefined)
+      }
+    },
+  }
+}
+
+function runningOn(db: Pick<PgClient, 'query'>): Queryable {
+  return {
+    async query(text, values) {
+      return (await db.query(text, values as unknown[])).rows
+    },
+  }
+}

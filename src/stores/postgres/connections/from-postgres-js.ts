@@ -1,0 +1,44 @@
+import type { Connection, Queryable, Row } from './connection.js'
+
+/** The subset of a postgres.js transaction that we need. */
+export interface PostgresJsTransaction {
+  // biome-ignore lint/suspicious/noExplicitAny: postgres.js types its parameters by the type map of the user's instance.
+  unsafe(text: string, values?: any[]): PromiseLike<readonly Row[]>
+}
+
+/** The subset of postgres.js's `Sql` that we need. */
+export interface PostgresJs<Tx extends PostgresJsTransaction> extends PostgresJsTransaction {
+  // biome-ignore lint/suspicious/noExplicitAny: postgres.js unwraps arrays of promises in what `begin` returns.
+  begin(work: (tx: Tx) => Promise<any>): Promise<any>
+}
+
+/**
+ * Takes an instance of the `postgres` package. Statements are sent unprepared, so it also works behind PgBouncer in
+ * transaction mode.
+ *
+ * @example postgresStore(fromPostgresJs(postgres(process.env.DATABASE_URL)))
+ */
+export function fromPostgresJs<Tx extends PostgresJsTransaction>(sql: PostgresJs<Tx>): Connection<Tx> {
+  return {
+    ...runningOn(sql),
+    within: runningOn,
+
+    async script(tx, text) {
+      await tx.unsafe(text)
+    },
+
+    async transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
+      // Boxed, because `begin` would await the elements of a result that is an array.
+      const box = (await sql.begin(async (tx) => ({ result: await work(tx) }))) as { result: T }
+      return box.result
+    },
+  }
+}
+
+function runningOn(db: PostgresJsTransaction): Queryable {
+  return {
+    async query(text, values) {
+      return db.unsafe(text, [...values])
+    },
+  }
+}

@@ -1,0 +1,60 @@
+import { type ErrorCode, isOncekeyError, OncekeyError } from '../../core/errors.js'
+
+/**
+ * What a driver's error means for the caller. Drivers agree on SQLSTATE in `code` for what the server said; anything else
+ * never reached the server or never came back.
+ */
+export function translated(error: unknown, schema: string): OncekeyError {
+  if (isOncekeyError(error)) return error
+  const [code, message] = isMistake(error) ? refused : meaning(sqlState(error), schema)
+  return new OncekeyError(code, `${message} (${error instanceof Error ? error.message : String(error)})`, { cause: error })
+}
+
+/** An error of the language itself comes from a wrong argument or a bug, not from the network. */
+function isMistake(error: unknown): boolean {
+  const mistakes = [TypeError, RangeError, ReferenceError, SyntaxError]
+  return (error as { code?: unknown } | null)?.code === undefined && mistakes.some((kind) => error instanceof kind)
+}
+
+/** Two transactions got in each other's way, and the loser's statement did nothing: ask again. */
+export function isSerializationFailure(error: unknown): boolean {
+  const state = sqlState(error)
+  return state === '40001' || state === '40P01'
+}
+
+/** The server's code, or null when the trouble is on the way to it. Driver codes such as `EPIPE` have five letters too. */
+function sqlState(error: unknown): string | null {
+  const code = (error as { code?: unknown } | null)?.code
+  return typeof code === 'string' && /^[0-9][0-9A-Z]{4}$|^(F0|HV|P0|XX)[0-9A-Z]{3}$/.test(code) ? code : null
+}
+
+function meaning(state: string | null, schema: string): [ErrorCode, string] {
+  const group = state?.slice(0, 2)
+  if (state === null || group === '08' || unavailable.has(state)) {
+    return ['store_unavailable', 'The database cannot be reached: check that it runs and that the connection settings are right.']
+  }
+  if (state === '25006') {
+    return ['store_read_only', 'The database takes no writes: it is a standby, or read-only. Connect to the primary.']
+  }
+  if (state === '53100' || state === '53200' || state === '54000') {
+    return ['store_full', 'The database is out of disk or memory: make room, then retry. Nothing was stored.']
+  }
+  if (state === '42P01' || state === '3F000') {
+    return ['schema_missing', `The tables of oncekey are not in schema ${schema}: run migrate() first, or name the right schema.`]
+  }
+  if (state === '42703' || state === '42883' || state === '42804') {
+    return ['schema_outdated', `The tables of oncekey in schema ${schema} are of another release: run migrate() of this one.`]
+  }
+  if (state === '42501' || group === '28') {
+    return [
+      'store_forbidden',
+      `The database user may not use schema ${schema}: grant it USAGE, and SELECT, INSERT, UPDATE, DELETE on its tables.`,
+    ]
+  }
+  return refused
+}
+
+const refused: [ErrorCode, string] = ['store_failed', 'A statement of oncekey failed. This is not expected: please report it.']
+
+/** The server is there but not for us: starting, stopping, out of connections, or it ended our session or statement. */
+const unavailable = new Set(['57P01', '57P02', '57P03', '57P05', '57014', '53300', '53400', '55P03', '25P03', '25P04', '58000', '58030'])

@@ -1,0 +1,6 @@
+export type { Connection, Queryable, Row } from './connections/connection.js'
+export { fromPg, type PgClient, type PgPool } from './connections/from-pg.js'
+export { fromPglite, type Pglite, type PgliteTransaction } from './connections/from-pglite.js'
+export { fromPostgresJs, type PostgresJs, type PostgresJsTransaction } from './connections/from-postgres-js.js'
+export { type MigrateOptions, migrate, migrationSql } from './migrate.js'
+export { type PostgresStore, type PostgresStoreOptions, postgresStore } from './postgres-store.js'

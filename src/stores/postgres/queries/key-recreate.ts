@@ -1,0 +1,35 @@
+import type { KeyRecord } from '../../../core/record.js'
+import type { KeyClaim } from '../../../core/store.js'
+import type { Queryable } from '../connections/connection.js'
+import { after, afterRetention, recordColumns, recordOf, retentionValue } from './key-row.js'
+
+/** Begins a new incarnation of a key that has expired, in its old row. Empty if the row is not what it was any more. */
+export function keyRecreate(keys: string) {
+  const text = `
+    update ${keys}
+    set state = 'processing', incarnation = $5::uuid, owner = $5::uuid, fence = 1, recovery_point = null, reason = null,
+        after_failure = $6, fingerprint = $7::bytea, request = $8::bytea, async = false,
+        created_at = clock.time, locked_until = ${after('clock.time', '$9')},
+        expires_at = ${afterRetention('clock.time', '$10')}, reap_after = ${afterRetention('clock.time', '$10')},
+        answer_status = null, answer_headers = null, answer_body = null, answer_omitted_bytes = null
+    from (select clock_timestamp() as time) as clock
+    where tenant = $1 and id = $2::uuid and incarnation = $3::uuid and fence = $4
+      and state in ('complete', 'failed') and expires_at <= clock_timestamp()
+    returning ${recordColumns}`
+
+  return async (db: Queryable, seen: KeyRecord, claim: KeyClaim): Promise<KeyRecord | undefined> => {
+    const [row] = await db.query(text, [
+      seen.tenant,
+      seen.id,
+      seen.incarnation,
+      seen.fence,
+      claim.owner,
+      claim.afterFailure,
+      claim.fingerprint?.bytes ?? null,
+      claim.request,
+      claim.leaseMs,
+      retentionValue(claim.retention.ms),
+    ])
+    return row && recordOf(row)
+  }
+}

@@ -1,0 +1,73 @@
+import type { Answer, HeaderPair } from '../../../core/answer.js'
+import type { KeyRecord } from '../../../core/record.js'
+import type { Row } from '../connections/connection.js'
+
+/**
+ * The columns of a record in types that every driver reads alike: no timestamps, no 64-bit integers, and nothing that a
+ * type parser of the user's own is likely to touch. Times are milliseconds since the epoch on the database's clock.
+ */
+export const recordColumns = `
+  tenant, id::text as id, scope, key, state, incarnation::text as incarnation, fence, owner::text as owner,
+  recovery_point, after_failure, async, fingerprint, reason, request,
+  ${epochMs('locked_until')} as lease_until, ${epochMs('created_at')} as created_at,
+  case when expires_at < 'infinity' then ${epochMs('expires_at')} end as expires_at,
+  answer_status, answer_headers, answer_body, answer_omitted_bytes`
+
+/** The database's time, which goes on while a statement waits for a lock; `now()` would stand still. */
+export const databaseNow = `${epochMs('clock_timestamp()')} as now`
+
+function epochMs(expression: string): string {
+  return `(extract(epoch from ${expression}) * 1000)::float8`
+}
+
+/** A moment so many milliseconds after another. */
+export function after(moment: string, ms: string): string {
+  return `${moment} + ${ms}::float8 * interval '1 millisecond'`
+}
+
+/** The same for a retention, in which null is for ever. (Postgres has infinite timestamps, but infinite intervals only from 17 on.) */
+export function afterRetention(moment: string, ms: string): string {
+  return `case when ${ms}::float8 is null then 'infinity'::timestamptz else ${after(moment, ms)} end`
+}
+
+/** The value for `afterRetention`. */
+export function retentionValue(ms: number): number | null {
+  return Number.isFinite(ms) ? ms : null
+}
+
+export function recordOf(row: Row): KeyRecord {
+  return {
+    tenant: row.tenant,
+    id: row.id,
+    scope: row.scope,
+    key: row.key,
+    state: row.state,
+    incarnation: row.incarnation,
+    fence: row.fence,
+    owner: row.owner,
+    recoveryPoint: row.recovery_point,
+    afterFailure: row.after_failure,
+    async: row.async,
+    fingerprint: row.fingerprint,
+    leaseUntil: row.lease_until,
+    createdAt: row.created_at,
+    expiresAt: row.expires_at ?? Number.POSITIVE_INFINITY,
+    answer: row.answer_status === null ? null : answerOf(row),
+    reason: row.reason,
+    request: row.request,
+  }
+}
+
+function answerOf(row: Row): Answer {
+  return {
+    status: row.answer_status,
+    headers: JSON.parse(row.answer_headers) as HeaderPair[],
+    body: row.answer_body ?? new Uint8Array(),
+    ...(row.answer_omitted_bytes === null ? {} : { omittedBytes: row.answer_omitted_bytes as number }),
+  }
+}
+
+/** The values of the four answer columns, in their order. */
+export function answerValues({ status, headers, body, omittedBytes }: Answer): [number, string, Uint8Array | null, number | null] {
+  return [status, JSON.stringify(headers), body.length === 0 ? null : body, omittedBytes ?? null]
+}

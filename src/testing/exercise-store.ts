@@ -1,0 +1,34 @@
+import type { Store } from '../core/store.js'
+import { answerCases } from './store-cases/answers.js'
+import { claimCases } from './store-cases/claims.js'
+import { leaseCases } from './store-cases/leases.js'
+import { retentionCases } from './store-cases/retention.js'
+import type { StoreCase } from './store-cases/store-case.js'
+import { transactionCases } from './store-cases/transactions.js'
+
+export interface StoreHarness<Tx = never> {
+  readonly store: Store<Tx>
+  /** Lets that much time pass for the store, without waiting: moves its clock on, or moves its rows' times back. */
+  advance(ms: number): Promise<void> | void
+  /** For stores with transactions: leaves a mark inside `tx`, and tells whether a mark was committed. */
+  readonly marks?: { leave(tx: Tx, mark: string): Promise<void>; exists(mark: string): Promise<boolean> }
+}
+
+export interface ExerciseStoreOptions<Tx> {
+  /** The test function of your runner: `test` or `it` of vitest, jest or node:test. */
+  test: (name: string, run: () => Promise<void>) => unknown
+  /** Called once for each test. The store may be shared: every test uses a tenant of its own. */
+  setup: () => Promise<StoreHarness<Tx>> | StoreHarness<Tx>
+}
+
+/**
+ * The contract of a store as a test suite: ours pass it, and so must a store of your own. It never waits for time to pass.
+ *
+ * @example exerciseStore({ test, setup: () => ({ store: myStore(clock), advance: (ms) => clock.advance(ms) }) })
+ */
+export function exerciseStore<Tx>({ test, setup }: ExerciseStoreOptions<Tx>): void {
+  const cases: StoreCase<Tx>[] = [...claimCases, ...leaseCases, ...answerCases, ...retentionCases, ...transactionCases]
+  for (const { name, run } of cases) {
+    test(name, async () => run(await setup()))
+  }
+}

@@ -1,0 +1,30 @@
+import type { Clock } from '../core/clock.js'
+
+/** A clock that stands still until it is told to move, for unit tests of one's own. */
+export function manualClock(startMs = Date.UTC(2026, 0, 1)): Clock & { advance(ms: number): void } {
+  let now = startMs
+  let planned: { at: number; task: () => void }[] = []
+  return {
+    now: () => now,
+    monotonic: () => now,
+    schedule(task, delayMs) {
+      const entry = { at: now + delayMs, task }
+      planned.push(entry)
+      return () => {
+        planned = planned.filter((other) => other !== entry)
+      }
+    },
+    /** Moves on, and runs what falls due on the way, at its own moment and in its order. */
+    advance(ms) {
+      const end = now + ms
+      for (;;) {
+        const next = planned.filter(({ at }) => at <= end).sort((a, b) => a.at - b.at)[0]
+        if (!next) break
+        planned = planned.filter((other) => other !== next)
+        now = Math.max(now, next.at)
+        next.task()
+      }
+      now = end
+    },
+  }
+}

@@ -1,0 +1,25 @@
+import { type Connection, type PostgresStoreOptions, postgresStore } from '../../../src/stores/postgres/index.js'
+import type { StoreHarness } from '../../../src/testing/index.js'
+
+/** What `exerciseStore()` needs of a Postgres store, over any connection. */
+export async function postgresHarness<Tx>(connection: Connection<Tx>, options: PostgresStoreOptions = {}): Promise<StoreHarness<Tx>> {
+  const schema = `"${(options.schema ?? 'oncekey').replaceAll('"', '""')}"`
+  await connection.query('create table if not exists marks (mark text primary key)', [])
+  return {
+    store: postgresStore(connection, options),
+    // Every moment a store keeps is compared with the database's clock, so rows that are moved back live later.
+    async advance(ms) {
+      const past = (column: string) => `${column} = ${column} - $1::float8 * interval '1 millisecond'`
+      const columns = ['created_at', 'expires_at', 'reap_after', 'locked_until']
+      await connection.query(`update ${schema}.keys set ${columns.map(past).join(', ')}`, [ms])
+    },
+    marks: {
+      async leave(tx, mark) {
+        await connection.within(tx).query('insert into marks values ($1)', [mark])
+      },
+      async exists(mark) {
+        return (await connection.query('select 1 as found from marks where mark = $1', [mark])).length === 1
+      },
+    },
+  }
+}

@@ -106,7 +106,7 @@ export class LeaseKeeper {
       held.standing = 'expired'
       const message = `The work ran longer than maxRun (${held.maxRunMs} ms): its key is no longer kept, and others may take it over.`
       this.#tellToStop(held, 'max-run-exceeded', new OncekeyError('max_run_exceeded', message))
-    } else if (now >= held.certainUntil) {
+    } else if (now >= held.certainUntil && !held.controller.signal.aborted) {
       const message = 'No heartbeat was confirmed in time, so another holder may have the key: stop before the next side effect.'
       this.#tellToStop(held, 'lease-in-doubt', new OncekeyError('lease_lost', message))
     }
@@ -141,8 +141,8 @@ export class LeaseKeeper {
   }
 
   #tellToStop(held: Held, type: 'lease-lost' | 'lease-in-doubt' | 'max-run-exceeded', reason: OncekeyError): void {
-    if (held.controller.signal.aborted) return
     this.#parts.report(held.ref, { type })
+    // Only the first reason counts for the signal; a second abort changes nothing.
     held.controller.abort(reason)
   }
 }

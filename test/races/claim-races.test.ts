@@ -1,0 +1,56 @@
+import { expect, test } from 'vitest'
+import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
+import { aClaim, leaseMs } from '../../src/testing/store-cases/store-case.js'
+import { startChild } from '../support/child.js'
+import { useDatabase } from '../support/postgres/database.js'
+import { postgresHarness } from '../support/postgres/harness.js'
+import type { ClaimerSettings } from './claimer.js'
+
+const database = useDatabase()
+
+/** Starts the processes, lets them go together, and adds up what their claims came to. */
+async function race(processes: number, settings: Omit<ClaimerSettings, 'url' | 'barrier'>) {
+  await database.pool.query('create table if not exists runs (key text not null)')
+  await database.pool.query('truncate runs')
+  const barrier = processes
+  const gate = await database.pool.connect()
+  await gate.query('select pg_advisory_lock($1)', [barrier])
+  const children = Array.from({ length: processes }, () => startChild('races/claimer.ts', { ...settings, url: database.url, barrier }))
+  for (const child of children) expect(await child.message()).toBe('ready')
+  await gate.query('select pg_advisory_unlock($1)', [barrier])
+  gate.release()
+
+  const totals: Record<string, number> = {}
+  for (const child of children) {
+    for (const [kind, count] of Object.entries(await child.message<Record<string, number>>())) totals[kind] = (totals[kind] ?? 0) + count
+  }
+  const { rows } = await database.pool.query('select count(*)::integer as runs, count(distinct key)::integer as keys from runs')
+  return { totals, ...(rows[0] as { runs: number; keys: number }) }
+}
+
+test('runs one of 200 claims of one key that 20 processes send together', { timeout: 120_000 }, async () => {
+  const { totals, runs } = await race(20, { keys: ['the-key'], claimersPerKey: 10, connections: 10 })
+  expect(runs).toBe(1)
+  expect(totals.executed).toBe(1)
+  expect((totals.replayed ?? 0) + (totals['in-progress'] ?? 0)).toBe(199)
+})
+
+test('runs 10,000 keys once each when ten claimers race for every one', { timeout: 240_000 }, async () => {
+  const keys = Array.from({ length: 10_000 }, (_, index) => `key-${index}`)
+  const { totals, runs, keys: ran } = await race(5, { keys, claimersPerKey: 2, connections: 8 })
+  expect({ runs, ran, executed: totals.executed }).toEqual({ runs: 10_000, ran: 10_000, executed: 10_000 })
+  expect((totals.replayed ?? 0) + (totals['in-progress'] ?? 0)).toBe(90_000)
+})
+
+test('gives each of 500 stale keys to one of two takers', async () => {
+  const { advance } = await postgresHarness(fromPg(database.pool))
+  const claims = Array.from({ length: 500 }, () => aClaim())
+  const stores = [1, 2].map(() => postgresStore(fromPg(database.createPool({ max: 5 }))))
+  await Promise.all(claims.map((claim) => stores[0]?.keyClaim(claim)))
+  await advance(leaseMs + 1)
+  const takes = await Promise.all(
+    stores.map((store) => Promise.all(claims.map((claim) => store.keyClaim({ ...claim, owner: crypto.randomUUID() })))),
+  )
+  const winners = claims.map((_, index) => takes.filter((verdicts) => verdicts[index]?.kind === 'execute').length)
+  expect(winners).toEqual(claims.map(() => 1))
+})

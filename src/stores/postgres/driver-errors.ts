@@ -30,7 +30,7 @@ function sqlState(error: unknown): string | null {
 
 function meaning(state: string | null, schema: string): [ErrorCode, string] {
   const group = state?.slice(0, 2)
-  if (state === null || group === '08' || unavailable.has(state)) {
+  if (state === null || group === '08' || group === '3D' || unavailable.has(state)) {
     return ['store_unavailable', 'The database cannot be reached: check that it runs and that the connection settings are right.']
   }
   if (state === '25006') {

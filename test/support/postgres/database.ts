@@ -39,7 +39,7 @@ export function useDatabase({ migrated = true } = {}): TestDatabase {
   })
 
   afterAll(async () => {
-    await Promise.all(pools.map((pool) => pool.end()))
+    await Promise.all(pools.filter(({ ended }) => !ended).map((pool) => pool.end()))
     await onServer(server, `drop database ${name} with (force)`)
   })
 

@@ -1,0 +1,61 @@
+import fc from 'fast-check'
+import { describe, test } from 'vitest'
+import { memoryStore } from '../../src/stores/memory/index.js'
+import { fromPg } from '../../src/stores/postgres/index.js'
+import { manualClock, type StoreHarness } from '../../src/testing/index.js'
+import { hour, leaseMs } from '../../src/testing/store-cases/store-case.js'
+import { useDatabase } from '../support/postgres/database.js'
+import { postgresHarness } from '../support/postgres/harness.js'
+import { Advance, Claim, type Model, Reap, Write } from './store-model.js'
+
+const database = useDatabase()
+const long = process.env.ONCEKEY_LONG === '1'
+
+const key = fc.constantFrom('a', 'b')
+const commands = fc.commands(
+  [
+    fc
+      .tuple(key, fc.constantFrom(1, 1, 1, 2), fc.constantFrom('rerun', 'rerun', 'store', 'park'))
+      .map(([k, body, then]) => new Claim(k, body, then as 'rerun')),
+    fc
+      .tuple(
+        fc.constantFrom('finish', 'finish', 'release', 'park', 'heartbeat', 'heartbeat'),
+        key,
+        fc.nat(3),
+        fc.constantFrom(200, 201, 402),
+      )
+      .map(([verb, k, age, status]) => new Write(verb as 'finish', k, age, status)),
+    fc.constantFrom(1_000, leaseMs / 2, leaseMs + 6_000, 2 * leaseMs, hour, 25 * hour).map((ms) => new Advance(ms)),
+    fc.constant(new Reap()),
+  ],
+  { maxCommands: 60, size: 'max' },
+)
+
+/** Any interleaving of claims, heartbeats, finishes, releases, parks, reaps and time, from several holders. */
+async function explore<Tx>(setup: () => Promise<StoreHarness<Tx>> | StoreHarness<Tx>, numRuns: number) {
+  await fc.assert(
+    fc.asyncProperty(commands, async (steps) => {
+      const harness = await setup()
+      const model: Model = { now: 0, keys: new Map() }
+      await fc.asyncModelRun(() => ({ model, real: { harness, tenant: `model-${crypto.randomUUID()}` } }), steps)
+    }),
+    // A failure prints its seed and path; put them here to repeat it.
+    { numRuns, verbose: 1 },
+  )
+}
+
+describe('any interleaving keeps the invariants', () => {
+  test('in memory', { timeout: 600_000 }, async () => {
+    await explore(
+      () => {
+        const clock = manualClock()
+        return { store: memoryStore({ clock }), advance: (ms) => clock.advance(ms) }
+      },
+      long ? 50_000 : 2_000,
+    )
+  })
+
+  test('on Postgres', { timeout: 1_800_000 }, async () => {
+    await explore(() => postgresHarness(fromPg(database.pool)), long ? 2_000 : 100)
+  })
+})

@@ -1,0 +1,60 @@
+import { execFile } from 'node:child_process'
+import { access, mkdir, readdir, rename, rm } from 'node:fs/promises'
+import { delimiter, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+
+const run = promisify(execFile)
+const programs = fileURLToPath(new URL('../../node_modules/.cache/oncekey-programs/', import.meta.url))
+
+export interface Program {
+  readonly path: string
+  /** What it must find in its environment. */
+  readonly env: NodeJS.ProcessEnv
+}
+
+/**
+ * A program that is on this machine, or else one from Debian's packages, unpacked into node_modules: that needs no root and
+ * leaves the system as it is. `packages` is the program's package and the libraries that a bare system lacks.
+ */
+export async function debianProgram(name: string, packages: readonly string[]): Promise<Program> {
+  const folders = [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin', '/usr/local/sbin']
+  for (const folder of folders) {
+    if (await exists(join(folder, name))) return { path: join(folder, name), env: process.env }
+  }
+  const root = join(programs, name)
+  if (!(await exists(root))) await unpack(name, packages, root)
+  const libraries = (await readdir(join(root, 'usr/lib'))).map((folder) => join(root, 'usr/lib', folder))
+  for (const folder of ['usr/sbin', 'usr/bin']) {
+    const path = join(root, folder, name)
+    if (await exists(path)) return { path, env: { ...process.env, LD_LIBRARY_PATH: libraries.join(delimiter) } }
+  }
+  throw new Error(`the Debian package of ${name} has no program of that name`)
+}
+
+async function unpack(name: string, packages: readonly string[], root: string): Promise<void> {
+  const work = `${root}.${process.pid}`
+  await mkdir(join(work, 'lists/partial'), { recursive: true })
+  await mkdir(join(work, 'cache/archives/partial'), { recursive: true })
+  const own = [`Dir::State::lists=${work}/lists`, `Dir::Cache=${work}/cache`, 'Debug::NoLocking=1', 'APT::Sandbox::User=']
+  const options = ['-qq', ...own.flatMap((option) => ['-o', option])]
+  try {
+    await run('apt-get', [...options, 'update'], { cwd: work })
+    await run('apt-get', [...options, 'download', ...packages], { cwd: work })
+    for (const file of await readdir(work)) {
+      if (file.endsWith('.deb')) await run('dpkg-deb', ['-x', file, 'root'], { cwd: work })
+    }
+    await rename(join(work, 'root'), root)
+  } catch (error) {
+    throw new Error(`this test needs ${name}: put it on the PATH (on Debian: apt-get install ${packages[0]})`, { cause: error })
+  } finally {
+    await rm(work, { recursive: true, force: true })
+  }
+}
+
+async function exists(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  )
+}

@@ -3,7 +3,7 @@ import { canonicalBody, canonicalValue } from './canonical-body.js'
 import { withoutParameters } from './exclusions.js'
 
 /** In this order they are compared, so a request that differs in several parts names the outermost. */
-export const fingerprintParts = ['method', 'path', 'query', 'mediaType', 'body'] as const
+const fingerprintParts = ['method', 'path', 'query', 'mediaType', 'body'] as const
 
 export type FingerprintPart = (typeof fingerprintParts)[number]
 

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 
-export interface PostgresServer {
+interface PostgresServer {
   url: string
   stop(): Promise<void>
 }

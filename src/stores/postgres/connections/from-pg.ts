@@ -12,6 +12,9 @@ export interface PgClient {
 export interface PgPool<Client extends PgClient> {
   query(text: string, values?: unknown[]): Promise<{ rows: Row[] }>
   connect(): Promise<Client>
+  // Never called. pg declares this overload too, and only with it can the compiler find out what a `Client` is.
+  // biome-ignore lint/suspicious/noExplicitAny: see above.
+  connect(callback: (...parameters: any[]) => void): void
 }
 
 /**

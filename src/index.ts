@@ -18,16 +18,38 @@ export { type AfterFailure, type Policy, type PolicyOptions, type ScopePolicy, s
 export type { KeyRecord, KeyState, Lease } from './core/record.js'
 export { type ResolvedRetention, type Retention, retention } from './core/retention.js'
 export type {
+  AdvanceResult,
+  AuditEntry,
+  JobRecord,
   KeyClaim,
   KeyFinish,
   KeyPark,
   KeyRelease,
+  KeyResolve,
+  KeyStore,
   LeaseRenewal,
   LeaseStanding,
+  Resolution,
+  ResolveResult,
+  StepAdvance,
+  StepHistory,
+  StepKind,
+  StepRecord,
+  StepStore,
   Store,
   Verdict,
   WriteResult,
 } from './core/store.js'
-export { createOnce, type Once, type OnceOptions } from './engine/create-once.js'
+export { createOnce, type Once, type OnceOptions } from './create-once.js'
 export type { OnceEvent } from './engine/events.js'
-export type { ExecuteOptions, Outcome, Run } from './engine/execute.js'
+export type { ExecuteOptions } from './engine/execute.js'
+export type { Run } from './engine/held.js'
+export type { Outcome } from './engine/outcome.js'
+export type { LocalOptions, OperationOutcome, RunRequest } from './phases/admission.js'
+export type { Call, CallOptions, Lookup } from './phases/call.js'
+export type { InputOf, Issue, OutputOf, StandardSchema } from './phases/input.js'
+export type { LocalOperation } from './phases/local.js'
+export type { Operation, OperationOptions } from './phases/operation.js'
+export type { OperationRun } from './phases/operation-run.js'
+export type { ResolveAs } from './phases/resolve.js'
+export type { WithinOptions, WithinOutcome } from './phases/within.js'

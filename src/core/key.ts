@@ -25,6 +25,12 @@ export function checkKeyRef(ref: KeyRef): KeyRef {
   return { tenant: ref.tenant, scope: ref.scope, key: ref.key }
 }
 
+/** The name of a step or operation: kept like a scope, and read by people. */
+export function checkName(code: ErrorCode, what: string, name: string): string {
+  check(code, what, name, maxNameLength)
+  return name
+}
+
 function check(code: ErrorCode, name: string, value: unknown, maxLength: number): void {
   const problem = problemOf(value, maxLength)
   if (!problem) return
@@ -49,7 +55,20 @@ const loneSurrogate = /[\uD800-\uDFFF]/u
  * hashed text unambiguous. Stores keep the three parts too and compare them, so a collision would be an error, not a mix-up.
  */
 export function keyId({ tenant, scope, key }: KeyRef): string {
-  const digest = createHash('sha256').update(`${tenant.length}:${scope.length}:${tenant}${scope}${key}`).digest()
+  return uuidOf(`${tenant.length}:${scope.length}:${tenant}${scope}${key}`)
+}
+
+/**
+ * The key for a downstream call: the same for every attempt at this life of the key, another one after expiry and reuse, and nothing
+ * that the caller's key could be read from.
+ */
+export function derivedKey(incarnation: string, name: string): string {
+  return uuidOf(`derived:${incarnation}:${name}`)
+}
+
+/** 122 bits of SHA-256 in the form of a version 8 UUID. */
+function uuidOf(text: string): string {
+  const digest = createHash('sha256').update(text).digest()
   digest[6] = ((digest[6] as number) & 0x0f) | 0x80
   digest[8] = ((digest[8] as number) & 0x3f) | 0x80
   const hex = digest.toString('hex', 0, 16)

@@ -15,25 +15,124 @@ import type { ResolvedRetention } from './retention.js'
  *
  * `Tx` is the user's own transaction, for stores that live in the database of the user's data.
  */
-export interface Store<Tx = never> {
+export interface Store<Tx = never> extends KeyStore {
+  /** What resumable operations are made of. Absent in a store that cannot share a transaction with the user's data. */
+  readonly steps?: StepStore<Tx>
+}
+
+/** The verbs that every store has. */
+export interface KeyStore {
   /** What survives: `durable` a crash of the store, `best-effort` most of the time, `process` nothing but this process. */
   readonly durability: 'durable' | 'best-effort' | 'process'
 
   keyClaim(claim: KeyClaim): Promise<Verdict>
   /** Renews many leases at once, and answers for each in the same order. Never waits for a row that somebody has locked. */
   keyHeartbeat(heartbeat: { readonly leases: readonly LeaseRenewal[] }): Promise<LeaseStanding[]>
-  /** Stores the answer. With `tx` it is part of that transaction, and a lost lease throws, so that the transaction rolls back. */
-  keyFinish(finish: KeyFinish, tx?: Tx): Promise<WriteResult>
+  /** Stores the answer. */
+  keyFinish(finish: KeyFinish): Promise<WriteResult>
   /** Gives the key back unfinished, at its recovery point. */
   keyRelease(release: KeyRelease): Promise<WriteResult>
   /** Stops the key for a person to look at; every retry gets `answer` until then. */
   keyPark(park: KeyPark): Promise<WriteResult>
+  /** The verdict on a claim that would not execute; undefined if it would. Changes nothing. */
+  keyPeek(claim: KeyClaim): Promise<Exclude<Verdict, { kind: 'execute' }> | undefined>
   keyRead(ref: KeyRef): Promise<KeyRecord | undefined>
   /** Deletes at most `limit` expired keys and says how many. Never an unfinished or parked one. */
   keyReap(reap: { readonly limit: number }): Promise<number>
+}
 
+/**
+ * The part of a store that lives in the database of the user's data: the user's writes, the step's result, the recovery point
+ * and staged jobs are one commit.
+ */
+export interface StepStore<Tx> {
   /** Runs `work` in a transaction of the user's kind. */
-  transaction?<T>(work: (tx: Tx) => Promise<T>): Promise<T>
+  transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T>
+  /** What became of an error that came out of a transaction of the user's. */
+  readonly failureOf: (error: unknown) => 'serialization' | 'connection' | 'other'
+
+  /**
+   * Moves the recovery point from `from` to `to` and records the steps, if the lease is the newest. With `tx` it is part of that
+   * transaction, which the caller must roll back unless the result is `'done'`.
+   */
+  stepAdvance(advance: StepAdvance, tx?: Tx): Promise<AdvanceResult>
+  /** Stores the answer in that transaction, which the caller must roll back unless the result is `'done'`. */
+  keyFinishWithin(finish: KeyFinish, tx: Tx): Promise<WriteResult>
+  /** The steps of this life of the key, in the order in which they were recorded. */
+  stepsRead(lease: Lease): Promise<StepHistory>
+
+  /** A claim and everything after it in one transaction of the user's. Others that claim the key wait for it to end. */
+  keyClaimWithin(claim: KeyClaim, tx: Tx): Promise<Verdict>
+  /** Begins a part of the user's transaction that can be undone by itself; the returned functions end it. */
+  savepoint(tx: Tx): Promise<{ keep(): Promise<void>; undo(): Promise<void> }>
+
+  /** A person's word on a parked key, if it is still parked as they saw it. */
+  keyResolve(resolve: KeyResolve): Promise<ResolveResult>
+  /** What is noted of a key's life, oldest first; empty unless the store keeps an audit trail. */
+  auditRead(ref: KeyRef): Promise<AuditEntry[]>
+}
+
+/** `repeated`: this very advance was committed before, and its acknowledgement was lost. */
+export type AdvanceResult = 'done' | 'repeated' | 'lost'
+
+export interface StepAdvance {
+  readonly lease: Lease
+  readonly from: string | null
+  readonly to: string
+  readonly steps: readonly StepRecord[]
+  readonly jobs: readonly JobRecord[]
+}
+
+/**
+ * `phase` and `call` have a result. `refused`: a call that the other side turned down for good; the result says why.
+ * `intent`: a call that was about to be made; whether it was is not known. `cleared`: it was not, and may be made.
+ */
+export type StepKind = 'phase' | 'call' | 'refused' | 'intent' | 'cleared'
+
+export interface StepRecord {
+  readonly name: string
+  /** The how-manieth step of this life of the key. */
+  readonly position: number
+  readonly kind: StepKind
+  /** JSON, or null for nothing. */
+  readonly result: string | null
+}
+
+export interface StepHistory {
+  readonly steps: readonly (StepRecord & { readonly ageMs: number })[]
+  /** How long ago the newest step, or else the key itself, was committed, by the store's clock. */
+  readonly lastCommitAgeMs: number
+}
+
+/** A side effect that is staged with a phase and delivered later. */
+export interface JobRecord {
+  readonly id: string
+  readonly name: string
+  /** JSON. */
+  readonly payload: string
+}
+
+export type Resolution =
+  /** The call took effect; `result` is what it would have returned. The operation goes on after it. */
+  | { readonly as: 'happened'; readonly result: string | null }
+  /** It did not: the operation makes it (again). */
+  | { readonly as: 'did-not-happen' }
+  /** The operation ends here, with this answer for every retry. */
+  | { readonly as: 'failed'; readonly answer: Answer; readonly retention: ResolvedRetention }
+
+export interface KeyResolve extends KeyRef {
+  readonly resolution: Resolution
+  readonly by: string
+}
+
+export type ResolveResult = 'done' | 'not-parked' | 'no-step'
+
+export interface AuditEntry {
+  readonly what: string
+  readonly at: number
+  readonly incarnation: string
+  readonly fence: number
+  readonly detail: string | null
 }
 
 export interface KeyClaim extends KeyRef {
@@ -50,7 +149,14 @@ export interface KeyClaim extends KeyRef {
 }
 
 export type Verdict =
-  | { readonly kind: 'execute'; readonly lease: Lease; readonly recoveryPoint: string | null; readonly takenOver: boolean }
+  | {
+      readonly kind: 'execute'
+      readonly lease: Lease
+      readonly recoveryPoint: string | null
+      readonly takenOver: boolean
+      /** The request that this key was first used with, if it was kept. */
+      readonly request: Uint8Array | null
+    }
   | { readonly kind: 'replay'; readonly state: 'complete' | 'failed'; readonly answer: Answer }
   | { readonly kind: 'in-progress'; readonly retryAfterMs: number }
   | { readonly kind: 'mismatch'; readonly part: FingerprintPart }
@@ -72,15 +178,23 @@ export interface KeyFinish {
   readonly answer: Answer
   readonly retention: ResolvedRetention
   readonly reason?: string | undefined
+  /** Recorded in the same commit. */
+  readonly steps?: readonly StepRecord[]
+  readonly jobs?: readonly JobRecord[]
 }
 
 export interface KeyRelease {
   readonly lease: Lease
   readonly reason?: string | undefined
+  /** Results that no commit has carried yet: the next holder starts with them. */
+  readonly steps?: readonly StepRecord[]
 }
 
 export interface KeyPark {
   readonly lease: Lease
   readonly answer: Answer
   readonly reason: string
+  /** The call whose outcome is in question. */
+  readonly step?: string | undefined
+  readonly steps?: readonly StepRecord[]
 }

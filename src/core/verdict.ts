@@ -6,7 +6,7 @@ import type { Verdict } from './store.js'
 /** The decisions that change nothing: what they come to can be read off the record. */
 export type Report = Extract<Decision, { do: 'replay' | 'report-mismatch' | 'report-parked' | 'report-in-progress' }>
 
-export function report({ state, answer }: Pick<KeyRecord, 'state' | 'answer'>, decision: Report): Verdict {
+export function report({ state, answer }: Pick<KeyRecord, 'state' | 'answer'>, decision: Report): Exclude<Verdict, { kind: 'execute' }> {
   switch (decision.do) {
     case 'replay':
       return { kind: 'replay', state: state as 'complete' | 'failed', answer: answer as Answer }
@@ -19,8 +19,13 @@ export function report({ state, answer }: Pick<KeyRecord, 'state' | 'answer'>, d
   }
 }
 
-type Held = Pick<KeyRecord, 'tenant' | 'id' | 'incarnation' | 'fence' | 'owner' | 'recoveryPoint'>
+type Held = Pick<KeyRecord, 'tenant' | 'id' | 'incarnation' | 'fence' | 'owner' | 'recoveryPoint' | 'request'>
 
-export function execute({ tenant, id, incarnation, fence, owner, recoveryPoint }: Held): Verdict {
-  return { kind: 'execute', lease: { tenant, id, incarnation, fence, owner }, recoveryPoint, takenOver: fence > 1 }
+export function execute({ tenant, id, incarnation, fence, owner, recoveryPoint, request }: Held): Verdict {
+  return { kind: 'execute', lease: { tenant, id, incarnation, fence, owner }, recoveryPoint, takenOver: fence > 1, request }
+}
+
+/** True for a decision that changes nothing, and so can be told without acting on it. */
+export function isReport(decision: Decision): decision is Report {
+  return decision.do === 'replay' || decision.do.startsWith('report-')
 }

@@ -2,7 +2,7 @@ import type { Clock, Random } from '../core/clock.js'
 import { OncekeyError } from '../core/errors.js'
 import type { KeyRef } from '../core/key.js'
 import type { Lease } from '../core/record.js'
-import type { Store } from '../core/store.js'
+import type { KeyStore } from '../core/store.js'
 import type { Report } from './events.js'
 import { patiently } from './patience.js'
 
@@ -37,7 +37,7 @@ interface Held extends HoldOptions {
 const beatsPerLease = 3
 
 export interface LeaseKeeperParts {
-  readonly store: Pick<Store, 'keyHeartbeat'>
+  readonly store: Pick<KeyStore, 'keyHeartbeat'>
   readonly clock: Clock
   readonly random: Random
   readonly report: Report

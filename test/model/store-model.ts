@@ -1,8 +1,9 @@
 import { strict as assert } from 'node:assert'
 import type { AsyncCommand } from 'fast-check'
+import type { KeyStore } from '../../src/core/store.js'
 import type { AfterFailure, KeyClaim, Lease, Verdict } from '../../src/index.js'
 import type { StoreHarness } from '../../src/testing/index.js'
-import { aClaim, anAnswer, fingerprintOf, leaseMs, oneDay, type Verbs } from '../../src/testing/store-cases/store-case.js'
+import { aClaim, anAnswer, fingerprintOf, leaseMs, oneDay } from '../../src/testing/store-cases/store-case.js'
 
 /**
  * What must be true of a key whatever happens to it, written down once more and differently from `decide()`: as a history.
@@ -27,7 +28,7 @@ interface KeyModel {
 }
 
 export interface Real {
-  harness: { store: Verbs; advance: StoreHarness['advance'] }
+  harness: { store: KeyStore; advance: StoreHarness['advance'] }
   tenant: string
 }
 

@@ -83,7 +83,7 @@ test("works on a pool of one connection while the work uses that connection for 
   const outcomes = await Promise.all(
     Array.from({ length: 20 }, (_, index) =>
       once.execute({ tenant: 'one', scope: 's', key: `key-${index % 5}`, fingerprint: false, afterFailure: 'rerun' }, async () => {
-        const rows = await store.transaction(async (tx) => (await tx.query('select pg_sleep(0.05)')).rows)
+        const rows = await store.steps.transaction(async (tx) => (await tx.query('select pg_sleep(0.05)')).rows)
         return reply(200, rows.length)
       }),
     ),

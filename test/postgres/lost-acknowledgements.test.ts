@@ -20,7 +20,7 @@ async function setup(driver: 'pg' | 'postgres.js' = 'pg') {
   const proxy = await startProxy(database.url)
   const events: string[] = []
   const onEvent = ({ type }: { type: string }) => void events.push(type)
-  let once: Once
+  let once: Pick<Once, 'execute'>
   if (driver === 'pg') {
     once = createOnce({ store: postgresStore(fromPg(database.createPool({ connectionString: proxy.url, max: 2 }))), onEvent })
   } else {

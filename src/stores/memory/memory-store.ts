@@ -6,7 +6,7 @@ import { isExpired, type KeyRecord, type Lease } from '../../core/record.js'
 import { expiryAtFinish } from '../../core/retention.js'
 import type { KeyClaim, Store, WriteResult } from '../../core/store.js'
 import { holderGone, outcomeUnknown } from '../../core/system-answers.js'
-import { execute, report } from '../../core/verdict.js'
+import { execute, isReport, report } from '../../core/verdict.js'
 
 /**
  * The smallest correct store, for unit tests and for reading first. Nothing in it waits, so each verb is atomic. It lives
@@ -65,6 +65,12 @@ export function memoryStore({ clock = systemClock }: { clock?: Clock } = {}): St
 
     async keyPark({ lease, answer, reason }) {
       return write(lease, 'parked', () => ({ answer: copy(answer), reason }))
+    },
+
+    async keyPeek(claim) {
+      const record = records.get(keyId(checkKeyRef(claim)))
+      const decision = decide(record, claim, clock.now())
+      return isReport(decision) ? report(record as KeyRecord, decision) : undefined
     },
 
     async keyRead(ref) {

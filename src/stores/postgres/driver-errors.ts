@@ -6,7 +6,11 @@ import { type ErrorCode, isOncekeyError, OncekeyError } from '../../core/errors.
  */
 export function translated(error: unknown, schema: string): OncekeyError {
   if (isOncekeyError(error)) return error
-  const [code, message] = isMistake(error) ? refused : meaning(sqlState(error), schema)
+  const state =
+    withCauses(error)
+      .map(sqlState)
+      .find((found) => found !== null) ?? null
+  const [code, message] = isMistake(error) ? refused : meaning(state, schema)
   return new OncekeyError(code, `${message} (${error instanceof Error ? error.message : String(error)})`, { cause: error })
 }
 
@@ -16,15 +20,34 @@ function isMistake(error: unknown): boolean {
   return (error as { code?: unknown } | null)?.code === undefined && mistakes.some((kind) => error instanceof kind)
 }
 
-/** Two transactions got in each other's way, and the loser's statement did nothing: ask again. */
+/** Two transactions got in each other's way, and the loser's did nothing: ask again. */
 export function isSerializationFailure(error: unknown): boolean {
-  const state = sqlState(error)
-  return state === '40001' || state === '40P01'
+  return withCauses(error).some((each) => {
+    const state = sqlState(each)
+    // P2034 is Prisma's own word for both.
+    return state === '40001' || state === '40P01' || (each as { code?: unknown }).code === 'P2034'
+  })
 }
 
-/** The server's code, or null when the trouble is on the way to it. Driver codes such as `EPIPE` have five letters too. */
+/** The connection broke, or the server ended it: nobody knows what became of what was under way. */
+export function isConnectionFailure(error: unknown): boolean {
+  return translated(error, '').code === 'store_unavailable'
+}
+
+/** ORMs wrap the driver's error in one of their own. */
+function withCauses(error: unknown): unknown[] {
+  const chain: unknown[] = []
+  for (let at = error; typeof at === 'object' && at !== null && chain.length < 5; at = (at as { cause?: unknown }).cause) chain.push(at)
+  return chain
+}
+
+/**
+ * The server's code, or null when the trouble is on the way to it. Driver codes such as `EPIPE` have five letters too; Prisma
+ * hands the server's code on in its own field.
+ */
 function sqlState(error: unknown): string | null {
-  const code = (error as { code?: unknown } | null)?.code
+  const { code: own, meta } = (error ?? {}) as { code?: unknown; meta?: { code?: unknown } }
+  const code = typeof meta?.code === 'string' ? meta.code : own
   return typeof code === 'string' && /^[0-9][0-9A-Z]{4}$|^(F0|HV|P0|XX)[0-9A-Z]{3}$/.test(code) ? code : null
 }
 

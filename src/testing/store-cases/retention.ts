@@ -1,22 +1,9 @@
 import assert from 'node:assert/strict'
 import { resolveRetention } from '../../core/retention.js'
-import type { KeyClaim } from '../../core/store.js'
-import {
-  aClaim,
-  aFinish,
-  again,
-  assertReplays,
-  fingerprintOf,
-  hour,
-  leaseMs,
-  oneDay,
-  type StoreCase,
-  second,
-  take,
-  type Verbs,
-} from './store-case.js'
+import type { KeyClaim, KeyStore } from '../../core/store.js'
+import { aClaim, aFinish, again, assertReplays, fingerprintOf, hour, leaseMs, oneDay, type StoreCase, second, take } from './store-case.js'
 
-async function assertExpired(store: Verbs, claim: KeyClaim): Promise<void> {
+async function assertExpired(store: KeyStore, claim: KeyClaim): Promise<void> {
   const next = await take(store, again(claim))
   assert.equal(next.lease.fence, 1)
   assert.notEqual(next.lease.incarnation, claim.owner)

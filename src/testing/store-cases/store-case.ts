@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { type Answer, reply } from '../../core/answer.js'
 import { createFingerprinter } from '../../core/fingerprint/fingerprint.js'
 import { resolveRetention } from '../../core/retention.js'
-import type { KeyClaim, KeyFinish, Store, Verdict } from '../../core/store.js'
+import type { KeyClaim, KeyFinish, KeyStore, Verdict } from '../../core/store.js'
 import type { StoreHarness } from '../exercise-store.js'
 
 export interface StoreCase<Tx = never> {
@@ -47,10 +47,8 @@ export function again(claim: KeyClaim, changes: Partial<KeyClaim> = {}): KeyClai
 
 export type Execute = Extract<Verdict, { kind: 'execute' }>
 
-export type Verbs = Omit<Store, 'transaction'>
-
 /** Claims a key that must be free. */
-export async function take(store: Verbs, claim: KeyClaim): Promise<Execute> {
+export async function take(store: KeyStore, claim: KeyClaim): Promise<Execute> {
   const verdict = await store.keyClaim(claim)
   assert.equal(verdict.kind, 'execute')
   return verdict as Execute
@@ -68,7 +66,7 @@ export function assertSameAnswer(actual: Answer | null | undefined, expected: An
   assert.deepEqual(plain(actual), plain(expected))
 }
 
-export async function assertReplays(store: Verbs, claim: KeyClaim, answer: Answer = anAnswer): Promise<void> {
+export async function assertReplays(store: KeyStore, claim: KeyClaim, answer: Answer = anAnswer): Promise<void> {
   const verdict = await store.keyClaim(again(claim))
   assert.equal(verdict.kind, 'replay')
   assertSameAnswer(verdict.kind === 'replay' ? verdict.answer : null, answer)

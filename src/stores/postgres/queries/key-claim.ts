@@ -1,7 +1,9 @@
 import type { KeyRecord } from '../../../core/record.js'
 import type { KeyClaim } from '../../../core/store.js'
 import type { Queryable } from '../connections/connection.js'
+import type { Tables } from '../tables.js'
 import { after, afterRetention, databaseNow, recordColumns, recordOf, retentionValue } from './key-row.js'
+import { audited } from './together.js'
 
 /** What the claim found, and the database's time when it looked. `inserted`: the row is new, and ours. */
 export interface Found {
@@ -17,7 +19,8 @@ export interface Found {
  * Comes back empty when another transaction commits the same key between this statement's snapshot and its insert:
  * then the row is there for the next look.
  */
-export function keyClaim(keys: string) {
+export function keyClaim(tables: Tables) {
+  const { keys } = tables
   const text = `
     with existing as (
       select * from ${keys} where tenant = $1 and id = $2::uuid
@@ -31,7 +34,7 @@ export function keyClaim(keys: string) {
       where not exists (select from existing)
       on conflict (tenant, id) do nothing
       returning *
-    )
+    )${audited(tables, 'inserted', { what: `'claimed'`, detail: 'null::text' })}
     select true as inserted, ${databaseNow}, ${recordColumns} from inserted
     union all
     select false as inserted, ${databaseNow}, ${recordColumns} from existing`

@@ -1,5 +1,6 @@
 import type { LeaseRenewal, LeaseStanding } from '../../../core/store.js'
 import type { Queryable } from '../connections/connection.js'
+import type { Tables } from '../tables.js'
 import { after } from './key-row.js'
 
 /**
@@ -9,7 +10,7 @@ import { after } from './key-row.js'
  * process lapse. Such rows come back as `busy`. The leases travel as one JSON text: every driver sends that alike, and
  * heartbeats are too few to care.
  */
-export function keyHeartbeat(keys: string) {
+export function keyHeartbeat({ keys }: Tables) {
   const leases = `json_to_recordset($1::text::json)
       as lease (position integer, tenant text, id uuid, incarnation uuid, fence integer, ms float8)`
   const held = `key.tenant = lease.tenant and key.id = lease.id and key.incarnation = lease.incarnation

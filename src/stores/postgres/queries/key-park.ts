@@ -1,15 +1,18 @@
 import type { KeyPark, WriteResult } from '../../../core/store.js'
 import type { Queryable } from '../connections/connection.js'
+import type { Tables } from '../tables.js'
 import { fencedWrite } from './fenced-write.js'
 import { answerValues } from './key-row.js'
 
 /** Stops the key for a person. A parked key never runs, expires or is reaped. */
-export function keyPark(keys: string) {
+export function keyPark(tables: Tables) {
   const write = fencedWrite(
-    keys,
-    'reason = $7, answer_status = $8, answer_headers = $9, answer_body = $10::bytea, answer_omitted_bytes = $11',
+    tables,
+    'reason = $7, parked_step = $8, answer_status = $9, answer_headers = $10, answer_body = $11::bytea, answer_omitted_bytes = $12',
+    6,
+    `'parked'`,
   )
 
-  return (db: Queryable, { lease, answer, reason }: KeyPark): Promise<WriteResult> =>
-    write(db, lease, 'parked', [reason, ...answerValues(answer)])
+  return (db: Queryable, { lease, answer, reason, step, steps }: KeyPark): Promise<WriteResult> =>
+    write(db, { lease, state: 'parked', values: [reason, step ?? null, ...answerValues(answer)], steps })
 }

@@ -1,0 +1,146 @@
+import type { Answer } from './core/answer.js'
+import { type Clock, type Random, systemClock, systemRandom } from './core/clock.js'
+import { type Duration, durationMs } from './core/duration.js'
+import { OncekeyError } from './core/errors.js'
+import { createFingerprinter, type FingerprintOptions } from './core/fingerprint/fingerprint.js'
+import type { KeyRef } from './core/key.js'
+import { type PolicyOptions, resolvePolicy } from './core/policy.js'
+import type { AuditEntry, Store } from './core/store.js'
+import { type OnceEvent, reporter } from './engine/events.js'
+import { type ExecuteOptions, execute } from './engine/execute.js'
+import type { Run } from './engine/held.js'
+import { LeaseKeeper } from './engine/lease-keeper.js'
+import type { Outcome } from './engine/outcome.js'
+import type { EngineParts } from './engine/parts.js'
+import type { LocalOptions } from './phases/admission.js'
+import type { InputOf, OutputOf, StandardSchema } from './phases/input.js'
+import { defineLocal, type LocalOperation } from './phases/local.js'
+import { defineOperation, type Operation, type OperationOptions } from './phases/operation.js'
+import type { OperationRun } from './phases/operation-run.js'
+import { type ResolveAs, resolve } from './phases/resolve.js'
+import { type WithinOptions, type WithinOutcome, within } from './phases/within.js'
+
+/** Options for everything; lease, maxRun, retention and retentionFloor are the defaults for each piece of work. */
+export interface OnceOptions<Tx = never> extends PolicyOptions {
+  store: Store<Tx>
+  /** How requests are compared. Default: plain SHA-256 over everything. */
+  fingerprint?: FingerprintOptions
+  /**
+   * Answers with a larger body are not kept: the work stays done, and a replay says that its answer is gone.
+   * Too low: replays without a body. Too high: a table full of bodies. Default 1 MiB.
+   */
+  maxAnswerBytes?: number
+  /**
+   * How long a request waits for the store before it gives up without having run.
+   * Too low: a busy database turns requests away. Too high: they pile up while it is down. Default 5 s.
+   */
+  storeTimeout?: Duration
+  /** Told of everything that happens to a key in this process. What it throws is ignored. */
+  onEvent?: (event: OnceEvent) => void
+  /** For tests. */
+  clock?: Clock
+  /** For tests. */
+  random?: Random
+}
+
+export interface Once<Tx = never> {
+  /**
+   * Does the work of a key once: the first caller runs it, later ones get its answer, and those that come meanwhile are told
+   * to wait. An error that the work throws comes out of here as it is.
+   */
+  execute<R extends Answer>(options: ExecuteOptions, work: (run: Run) => Promise<R> | R): Promise<Outcome<R>>
+
+  /**
+   * A request that touches the outside world, as a resumable state machine: local writes in phases, foreign mutations in calls. A
+   * crashed attempt is taken up after its last commit.
+   */
+  operation<R extends Answer, Schema extends StandardSchema | undefined = undefined>(
+    name: string,
+    options: OperationOptions<Schema>,
+    body: (run: OperationRun<Tx>, input: OutputOf<Schema>) => Promise<R> | R,
+  ): Operation<InputOf<Schema>, R>
+
+  /** Purely local work: key, work and answer in one transaction and one commit. */
+  local<R extends Answer, Schema extends StandardSchema | undefined = undefined>(
+    name: string,
+    options: LocalOptions<Schema>,
+    work: (tx: Tx, input: OutputOf<Schema>) => Promise<R> | R,
+  ): LocalOperation<InputOf<Schema>, R>
+
+  /** Work that is done once, in a transaction that you have already. */
+  within<R extends Answer>(
+    tx: Tx,
+    options: WithinOptions,
+    // biome-ignore lint/suspicious/noConfusingVoidType: a consumer's work often returns nothing.
+    work: () => Promise<R | void> | R | void,
+  ): Promise<WithinOutcome<R>>
+
+  /** A person's word on a parked key: compare-and-set, and noted in the trail. */
+  resolve(ref: KeyRef, word: ResolveAs): Promise<void>
+
+  /** What happened to a key, oldest first. Needs a store that keeps a trail (`audit: true`); resolutions are noted in any case. */
+  history(ref: KeyRef): Promise<AuditEntry[]>
+}
+
+/** A Postgres value holds 1 GB at most, and a driver sends bytes as twice as many characters. */
+const largestCapBytes = 256 * 1024 * 1024
+
+export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
+  const { store, clock = systemClock, random = systemRandom, maxAnswerBytes = 1024 * 1024, storeTimeout = '5s' } = options
+  if (typeof store?.keyClaim !== 'function') {
+    throw new OncekeyError(
+      'option_invalid',
+      'createOnce needs a store: postgresStore(…) of oncekey/postgres, or memoryStore() of oncekey/memory.',
+    )
+  }
+  if (!Number.isInteger(maxAnswerBytes) || maxAnswerBytes < 0 || maxAnswerBytes > largestCapBytes) {
+    throw new OncekeyError(
+      'option_invalid',
+      `maxAnswerBytes is ${String(maxAnswerBytes)}: it is a whole number from 0 to ${largestCapBytes}.`,
+    )
+  }
+  // Checked here, so that a wrong default is an error at start and not at the first request.
+  resolvePolicy(options)
+  const report = reporter(options.onEvent)
+  const parts: EngineParts = {
+    store,
+    clock,
+    random,
+    report,
+    leaseKeeper: new LeaseKeeper({ store, clock, random, report }),
+    defaults: options,
+    maxAnswerBytes,
+    storeTimeoutMs: durationMs(storeTimeout, 'storeTimeout'),
+    takeFingerprint: createFingerprinter(options.fingerprint),
+  }
+
+  const steps = () => {
+    if (store.steps) return store.steps
+    throw new OncekeyError(
+      'steps_unsupported',
+      'This store cannot share a transaction with your data, so it has no operations, local work or inbox: use postgresStore() for those.',
+    )
+  }
+  const names = new Set<string>()
+  const register = (name: string) => {
+    if (names.has(name)) throw new OncekeyError('operation_name_taken', `There is an operation '${name}' already: give each its own name.`)
+    names.add(name)
+  }
+
+  return {
+    execute: (executeOptions, work) => execute(parts, executeOptions, work),
+    operation(name, operationOptions, body) {
+      const operation = defineOperation(parts, steps(), name, operationOptions, body)
+      register(name)
+      return operation
+    },
+    local(name, localOptions, work) {
+      const operation = defineLocal(parts, steps(), name, localOptions, work)
+      register(name)
+      return operation
+    },
+    within: async (tx, withinOptions, work) => within(parts, steps(), tx, withinOptions, work),
+    resolve: async (ref, word) => resolve(parts, steps(), ref, word),
+    history: async (ref) => steps().auditRead(ref),
+  }
+}

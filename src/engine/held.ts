@@ -1,0 +1,155 @@
+import { type Answer, type Reply, withinCap } from '../core/answer.js'
+import { crashPoint } from '../core/crash-points.js'
+import { checkName, derivedKey } from '../core/key.js'
+import type { Policy } from '../core/policy.js'
+import type { Lease } from '../core/record.js'
+import type { KeyClaim, StepRecord, Verdict, WriteResult } from '../core/store.js'
+import { outcomeUnknown, workFailed } from '../core/system-answers.js'
+import { type Holding, leaseLost } from './lease-keeper.js'
+import type { BodyOf, Outcome } from './outcome.js'
+import type { EngineParts } from './parts.js'
+import { type Patience, patiently } from './patience.js'
+
+/** One holder's attempt at a key, as the work sees it. */
+export interface Run {
+  readonly tenant: string
+  readonly scope: string
+  /** What the client sent. */
+  readonly idempotencyKey: string
+  /** The key's id, for rows of the user's own that point at it. */
+  readonly id: string
+  /** This life of the key. */
+  readonly incarnation: string
+  /** 1 for the first attempt. Higher means that an earlier one crashed, threw or lost its lease. */
+  readonly attempt: number
+  /** For downstream stores that can refuse a holder which was replaced. Equal to the attempt, but means something else. */
+  readonly fence: number
+  /** Aborts when the key is lost or may be. */
+  readonly signal: AbortSignal
+  /**
+   * A key for a downstream call: the same for every attempt at this life of the key, another one after expiry and reuse. Never the
+   * client's own.
+   */
+  key(name: string): string
+}
+
+/** A key that this process holds, with what is needed to keep it, finish it and give it back. */
+export interface Held {
+  readonly parts: EngineParts
+  readonly claim: KeyClaim
+  readonly policy: Policy
+  readonly lease: Lease
+  readonly holding: Holding
+}
+
+/** A claim is repeated when its connection breaks, but a request must not wait out an outage. */
+const claimTries = 3
+
+/** The same claim may be sent several times: by its token it knows itself, so a lost acknowledgement costs a repeat. */
+export async function claimKey(parts: EngineParts, claim: KeyClaim, since: number): Promise<Verdict> {
+  const { store, storeTimeoutMs } = parts
+  // Too late to be used, but it holds the key: give it back rather than let every retry wait out the lease.
+  const late = (verdict: Verdict) => {
+    if (verdict.kind === 'execute') store.keyRelease({ lease: verdict.lease, reason: 'claimed too late' }).catch(() => {})
+  }
+  crashPoint('claim:before')
+  const verdict = await patiently(() => store.keyClaim(claim), { until: since + storeTimeoutMs, tries: claimTries }, parts, late)
+  crashPoint('claim:after')
+  return verdict
+}
+
+/** Keeps the lease alive while `work` goes on. */
+export async function whileHolding<T>(
+  parts: EngineParts,
+  claim: KeyClaim,
+  policy: Policy,
+  { lease }: Extract<Verdict, { kind: 'execute' }>,
+  since: number,
+  work: (held: Held) => Promise<T>,
+): Promise<T> {
+  const { leaseMs, maxRunMs } = policy
+  parts.report(claim, { type: 'executing', attempt: lease.fence })
+  const holding = parts.leaseKeeper.hold(claim, { lease, leaseMs, maxRunMs, since })
+  try {
+    return await work({ parts, claim, policy, lease, holding })
+  } finally {
+    holding.letGo()
+  }
+}
+
+export function runOf({ claim: { tenant, scope, key }, lease: { id, incarnation, fence }, holding: { signal } }: Held): Run {
+  return {
+    tenant,
+    scope,
+    idempotencyKey: key,
+    id,
+    incarnation,
+    attempt: fence,
+    fence,
+    signal,
+    key: (name) => derivedKey(incarnation, checkName('step_name_invalid', 'name of a derived key', name)),
+  }
+}
+
+/** Once the work is done there is no hurry but the lease's: keep trying while it is certain. */
+export function whileCertain({ parts: { clock, storeTimeoutMs }, holding }: Held): Patience {
+  return { until: Math.max(holding.certainUntil(), clock.monotonic() + storeTimeoutMs), tries: Number.POSITIVE_INFINITY }
+}
+
+export async function storeAnswer<R extends Answer>(held: Held, finished: R, steps: readonly StepRecord[] = []): Promise<Outcome<R>> {
+  const { parts, claim, lease, policy, holding } = held
+  const answer = finished as Reply<BodyOf<R>>
+  if (holding.isLost()) throw leaseLost()
+  const finish = {
+    lease,
+    state: 'complete',
+    answer: withinCap(finished, parts.maxAnswerBytes),
+    retention: policy.retention,
+    steps,
+  } as const
+  let result: WriteResult
+  crashPoint('finish:before')
+  try {
+    result = await patiently(() => parts.store.keyFinish(finish), whileCertain(held), parts)
+  } catch (error) {
+    parts.report(claim, { type: 'answer-not-stored', error })
+    return { kind: 'executed', answer, stored: false, error }
+  }
+  crashPoint('finish:after')
+  if (result === 'lost') {
+    parts.report(claim, { type: 'lease-lost' })
+    throw leaseLost()
+  }
+  parts.report(claim, { type: 'finished', status: answer.status })
+  return { kind: 'executed', answer, stored: true }
+}
+
+/** The work threw. The caller gets its error in any case; what a retry gets is for `afterFailure` to say. */
+export async function settleFailure(held: Held, error: unknown, steps: readonly StepRecord[] = []): Promise<void> {
+  const { parts, claim, lease, policy, holding } = held
+  if (holding.isLost()) return
+  const { store, report } = parts
+  const { retention } = policy
+  const reason = reasonOf(error)
+  const settle = {
+    rerun: { type: 'released', write: () => store.keyRelease({ lease, reason, steps }) },
+    store: { type: 'failed', write: () => store.keyFinish({ lease, state: 'failed', answer: workFailed, retention, reason, steps }) },
+    park: { type: 'parked', write: () => store.keyPark({ lease, answer: outcomeUnknown, reason, steps }) },
+  } as const
+  const { type, write } = settle[claim.afterFailure]
+  crashPoint('settle:before')
+  try {
+    const result = await patiently(write, whileCertain(held), parts)
+    report(claim, result === 'done' ? { type, error } : { type: 'lease-lost' })
+  } catch (storeError) {
+    // The lease runs out by itself, and the row remembers `afterFailure`: the next claim settles it.
+    report(claim, { type: 'answer-not-stored', error: storeError })
+  }
+  crashPoint('settle:after')
+}
+
+/** A line for the people who look at the key, of characters that any store can keep. */
+function reasonOf(error: unknown): string {
+  const text = error instanceof Error ? `${error.name}: ${error.message}` : 'the work threw something that is not an Error'
+  return text.slice(0, 500).replace(/[\0\p{Surrogate}]/gu, '\uFFFD')
+}

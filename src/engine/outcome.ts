@@ -1,0 +1,39 @@
+import type { Answer, Reply } from '../core/answer.js'
+import type { FingerprintPart } from '../core/fingerprint/fingerprint.js'
+import type { KeyRef } from '../core/key.js'
+import type { Verdict } from '../core/store.js'
+import type { EngineParts } from './parts.js'
+
+export type BodyOf<R> = R extends Reply<infer Body> ? Body : never
+
+export type Outcome<R extends Answer = Reply> =
+  /** The work ran, now. `stored: false`: the store could not be told, and `error` says why. */
+  | { readonly kind: 'executed'; readonly answer: Reply<BodyOf<R>>; readonly stored: true }
+  | { readonly kind: 'executed'; readonly answer: Reply<BodyOf<R>>; readonly stored: false; readonly error: unknown }
+  /** The work ran before; this is its answer, byte for byte. `failed`: it is an error that the system or a person stored. */
+  | { readonly kind: 'replayed'; readonly answer: Reply<BodyOf<R>>; readonly state: 'complete' | 'failed' }
+  | { readonly kind: 'in-progress'; readonly retryAfterMs: number }
+  | { readonly kind: 'mismatch'; readonly part: FingerprintPart }
+  | { readonly kind: 'parked'; readonly answer: Answer }
+
+/** What a claim that does not execute comes to, told to the listener on the way. */
+export function outcomeOf<R extends Answer>(
+  { report }: Pick<EngineParts, 'report'>,
+  ref: KeyRef,
+  verdict: Exclude<Verdict, { kind: 'execute' }>,
+): Outcome<R> {
+  switch (verdict.kind) {
+    case 'replay':
+      report(ref, { type: 'replayed', state: verdict.state })
+      return { kind: 'replayed', answer: verdict.answer as Reply<BodyOf<R>>, state: verdict.state }
+    case 'in-progress':
+      report(ref, { type: 'met-in-progress', retryAfterMs: verdict.retryAfterMs })
+      return { kind: 'in-progress', retryAfterMs: verdict.retryAfterMs }
+    case 'mismatch':
+      report(ref, { type: 'mismatched', part: verdict.part })
+      return { kind: 'mismatch', part: verdict.part }
+    case 'parked':
+      report(ref, { type: 'met-parked' })
+      return { kind: 'parked', answer: verdict.answer }
+  }
+}

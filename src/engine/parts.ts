@@ -1,0 +1,19 @@
+import type { Clock, Random } from '../core/clock.js'
+import type { Fingerprint, FingerprintRequest } from '../core/fingerprint/fingerprint.js'
+import type { PolicyOptions } from '../core/policy.js'
+import type { KeyStore } from '../core/store.js'
+import type { Report } from './events.js'
+import type { LeaseKeeper } from './lease-keeper.js'
+
+/** What the parts of the engine share. */
+export interface EngineParts {
+  readonly store: KeyStore
+  readonly clock: Clock
+  readonly random: Random
+  readonly report: Report
+  readonly leaseKeeper: LeaseKeeper
+  readonly defaults: PolicyOptions
+  readonly maxAnswerBytes: number
+  readonly storeTimeoutMs: number
+  takeFingerprint(request: FingerprintRequest): Fingerprint
+}

@@ -1,0 +1,79 @@
+import type { Answer } from '../core/answer.js'
+import { OncekeyError } from '../core/errors.js'
+import { checkKeyRef, checkName } from '../core/key.js'
+import { type Policy, type PolicyOptions, resolvePolicy } from '../core/policy.js'
+import type { KeyClaim } from '../core/store.js'
+import { type Outcome, outcomeOf } from '../engine/outcome.js'
+import type { EngineParts } from '../engine/parts.js'
+import { patiently } from '../engine/patience.js'
+import { type Issue, inputBytes, type OutputOf, type StandardSchema, validated } from './input.js'
+
+export interface LocalOptions<Schema extends StandardSchema | undefined = undefined> extends PolicyOptions {
+  /** Any Standard Schema (zod, valibot, arktype). Default: the input is taken as it comes. */
+  input?: Schema
+  /**
+   * The key, made from the input's own identity ("the charge of order 4127"), for callers that bring none. Only for operations that
+   * have such an identity: two honest top-ups of 20 euros have not, and would become one.
+   */
+  key?: (input: OutputOf<Schema>) => string
+}
+
+export interface RunRequest<Input> {
+  readonly tenant: string
+  /** What the client sent. May be left out if the operation makes its key from the input. */
+  readonly key?: string
+  readonly input: Input
+}
+
+export type OperationOutcome<R extends Answer> =
+  | Outcome<R>
+  /** The input does not fit the schema and the key is not known: nothing was stored, the same key may come again. */
+  | { readonly kind: 'invalid'; readonly issues: readonly Issue[] }
+
+export interface Admission<Schema extends StandardSchema | undefined> {
+  readonly policy: Policy
+  /** What a request comes to before it may run: a claim with its input, or an answer already. */
+  admit<R extends Answer>(
+    request: RunRequest<unknown>,
+  ): Promise<{ readonly claim: KeyClaim; readonly input: OutputOf<Schema> } | { readonly outcome: OperationOutcome<R> }>
+  newClaim(): Pick<KeyClaim, 'owner' | 'leaseMs' | 'retention' | 'afterFailure' | 'worker'>
+}
+
+/** The way in, for operations and local work alike: validation, key, fingerprint. */
+export function admission<Schema extends StandardSchema | undefined>(
+  parts: EngineParts,
+  name: string,
+  options: LocalOptions<Schema>,
+): Admission<Schema> {
+  checkName('scope_invalid', 'name of the operation', name)
+  const policy = resolvePolicy(options, parts.defaults)
+
+  return { policy, admit, newClaim }
+
+  /** A crash is always resumed: whether it may be is what phases and calls are for. */
+  function newClaim() {
+    const { leaseMs, retention } = policy
+    return { owner: parts.random.uuid(), leaseMs, retention, afterFailure: 'rerun', worker: false } as const
+  }
+
+  async function admit<R extends Answer>({ tenant, key: given, input }: RunRequest<unknown>) {
+    const checked = await validated(options.input as Schema, input)
+    const key = given ?? (checked.issues ? undefined : options.key?.(checked.value))
+    if (key === undefined) {
+      if (checked.issues) return { outcome: { kind: 'invalid', issues: checked.issues } } as const
+      throw new OncekeyError(
+        'key_invalid',
+        `${name} needs a key: pass the client's, or give the operation a \`key\` that makes one from the input.`,
+      )
+    }
+    const ref = checkKeyRef({ tenant, scope: name, key })
+    const fingerprint = parts.takeFingerprint({ value: input ?? null })
+    const claim: KeyClaim = { ...newClaim(), ...ref, fingerprint, request: inputBytes(input) }
+    if (!checked.issues) return { claim, input: checked.value }
+    // A 400 is for keys that nobody knows: a known one replays or mismatches, even if the schema was tightened since.
+    const patience = { until: parts.clock.monotonic() + parts.storeTimeoutMs, tries: 3 }
+    const known = await patiently(() => parts.store.keyPeek(claim), patience, parts)
+    const outcome: OperationOutcome<R> = known ? outcomeOf(parts, claim, known) : { kind: 'invalid', issues: checked.issues }
+    return { outcome }
+  }
+}

@@ -1,0 +1,41 @@
+import { type Answer, checkAnswer, type Reply, withinCap } from '../core/answer.js'
+import { crashPoint } from '../core/crash-points.js'
+import { whileCertain } from '../engine/held.js'
+import type { BodyOf, Outcome } from '../engine/outcome.js'
+import { patiently } from '../engine/patience.js'
+import type { Ledger } from './ledger.js'
+import { commitTogether } from './transaction.js'
+
+/** The last phase: the user's writes, staged jobs and the answer in one commit. */
+export async function finish<Tx, R extends Answer>(ledger: Ledger<Tx>, work: (tx: Tx) => Promise<R> | R): Promise<R> {
+  return ledger.alone('finish', async () => {
+    await ledger.parkIfStepsAreUnknown('its finish')
+    const { lease, parts, policy, claim } = ledger.held
+    const answer = await commitTogether<Tx, R>(ledger.store, {
+      name: 'finish',
+      run: (tx) =>
+        ledger.stagingIn(tx, async (jobs) => {
+          const finished = checkAnswer(await work(tx))
+          crashPoint('finish:worked')
+          const kept = withinCap(finished, parts.maxAnswerBytes)
+          const { retention } = policy
+          const finish = { lease, state: 'complete', answer: kept, retention, steps: ledger.uncommitted, jobs } as const
+          if ((await ledger.store.keyFinishWithin(finish, tx)) === 'lost') ledger.lose()
+          return finished
+        }),
+      async committedBefore() {
+        const record = await patiently(() => parts.store.keyRead(claim), whileCertain(ledger.held), parts)
+        const ours = record?.state === 'complete' && record.incarnation === lease.incarnation && record.fence === lease.fence
+        return ours ? { value: record.answer as R } : undefined
+      },
+    })
+    ledger.finish(answer)
+    parts.report(claim, { type: 'finished', status: answer.status })
+    return answer
+  })
+}
+
+/** What `run.finish()` stored. */
+export function finishedOutcome<R extends Answer>(answer: Answer): Outcome<R> {
+  return { kind: 'executed', answer: answer as Reply<BodyOf<R>>, stored: true }
+}

@@ -1,0 +1,198 @@
+import type { Answer } from '../core/answer.js'
+import { crashPoint, isSimulatedCrash } from '../core/crash-points.js'
+import { type ErrorCode, OncekeyError } from '../core/errors.js'
+import { checkName } from '../core/key.js'
+import type { JobRecord, StepHistory, StepKind, StepRecord, StepStore } from '../core/store.js'
+import { outcomeUnknown } from '../core/system-answers.js'
+import { type Held, whileCertain } from '../engine/held.js'
+import { leaseLost } from '../engine/lease-keeper.js'
+import { patiently } from '../engine/patience.js'
+
+/** How a run ended, whatever the body does afterwards. Once it has, every further step throws `error`. */
+export type RunEnd =
+  | { readonly kind: 'finished'; readonly answer: Answer; readonly error: unknown }
+  /** `lost`: the key is somebody else's, or the store could not be told what happened: nothing more may be stored. */
+  | { readonly kind: 'parked' | 'lost' | 'crashed'; readonly error: unknown }
+
+type StoredStep = StepHistory['steps'][number]
+
+/**
+ * The memory of one run: what earlier attempts committed, what this one has done, and what no commit has carried yet. It sees to it
+ * that there is one step at a time, that names are used once, and that an end is an end.
+ */
+export class Ledger<Tx> {
+  readonly held: Held
+  readonly store: StepStore<Tx>
+  /** As the store has it. */
+  recoveryPoint: string | null
+  /** Results of calls that travel with the next commit. */
+  uncommitted: StepRecord[] = []
+  /** The transaction of the phase that is open, and the jobs that are staged in it. */
+  staging: { readonly tx: Tx; readonly jobs: JobRecord[] } | null = null
+  readonly #stored: Map<string, StoredStep>
+  readonly #visited = new Set<string>()
+  readonly #lastCommitAgeMs: number
+  readonly #readAt: number
+  #nextPosition: number
+  #open: { readonly name: string; readonly closed: Promise<void> } | null = null
+  #end: RunEnd | null = null
+
+  constructor(held: Held, store: StepStore<Tx>, recoveryPoint: string | null, history: StepHistory) {
+    this.held = held
+    this.store = store
+    this.recoveryPoint = recoveryPoint
+    this.#stored = new Map(history.steps.map((step) => [step.name, step]))
+    this.#nextPosition = history.steps.length
+    this.#lastCommitAgeMs = history.lastCommitAgeMs
+    this.#readAt = held.parts.clock.monotonic()
+  }
+
+  get end(): RunEnd | null {
+    return this.#end
+  }
+
+  /** How long ago the last commit before this attempt was. */
+  lastCommitAgeMs(): number {
+    return this.#lastCommitAgeMs + this.held.parts.clock.monotonic() - this.#readAt
+  }
+
+  /** Runs a step by its name, with what earlier attempts left of it. */
+  async step<T>(name: string, make: (stored: StoredStep | undefined) => Promise<T>): Promise<T> {
+    checkName('step_name_invalid', 'name of the step', name)
+    return this.alone(name, async () => {
+      if (this.#visited.has(name)) {
+        await this.park(`the step name '${name}' is used twice in one run`, 'step_name_repeated')
+      }
+      this.#visited.add(name)
+      const stored = this.#stored.get(name)
+      if (!stored || stored.kind === 'cleared') await this.parkIfStepsAreUnknown(`the step '${name}'`)
+      return make(stored?.kind === 'cleared' ? undefined : stored)
+    })
+  }
+
+  /** Lets one thing happen at a time, and nothing after the end. */
+  async alone<T>(name: string, make: () => Promise<T>): Promise<T> {
+    if (this.#end) throw this.#end.error
+    if (this.#open) {
+      throw new OncekeyError(
+        'steps_overlap',
+        `'${name}' was started while '${this.#open.name}' is under way. Await each step before the next: no call may be made inside a phase.`,
+      )
+    }
+    let close = () => {}
+    this.#open = {
+      name,
+      closed: new Promise((resolve) => {
+        close = resolve
+      }),
+    }
+    try {
+      return await make()
+    } catch (error) {
+      if (isSimulatedCrash(error)) this.#end ??= { kind: 'crashed', error }
+      throw error
+    } finally {
+      this.#open = null
+      close()
+    }
+  }
+
+  /** The name of the step that is under way, after it has ended: a release waits for an open call and carries its result. */
+  async openStep(): Promise<string | null> {
+    const open = this.#open
+    await open?.closed
+    return open?.name ?? null
+  }
+
+  /** Runs the writes of a phase, with the jobs that are staged in them. Gives up first if the lease is gone. */
+  async stagingIn<T>(tx: Tx, write: (jobs: readonly JobRecord[]) => Promise<T>): Promise<T> {
+    this.assertHeld()
+    const jobs: JobRecord[] = []
+    this.staging = { tx, jobs }
+    try {
+      return await write(jobs)
+    } finally {
+      this.staging = null
+    }
+  }
+
+  /** Steps that were committed but that the code does not have any more must not be passed over in silence. */
+  async parkIfStepsAreUnknown(next: string): Promise<void> {
+    const unknown = [...this.#stored.values()].filter(({ name, kind }) => kind !== 'cleared' && !this.#visited.has(name))
+    if (unknown.length === 0) return
+    const names = unknown.map(({ name }) => `'${name}'`).join(', ')
+    await this.park(
+      `the run came to ${next}, but ${names} was committed by an earlier attempt and is not in the code any more`,
+      'step_unknown',
+    )
+  }
+
+  /** Gives up before the next side effect rather than after it, when the lease is gone or may be. */
+  assertHeld(): void {
+    const { holding, parts } = this.held
+    if (holding.isLost() || parts.clock.monotonic() >= holding.certainUntil()) this.lose()
+    if (holding.signal.aborted) throw holding.signal.reason
+  }
+
+  lose(): never {
+    this.#end = { kind: 'lost', error: leaseLost() }
+    this.held.parts.report(this.held.claim, { type: 'lease-lost' })
+    throw this.#end.error
+  }
+
+  finish(answer: Answer): void {
+    this.#end = {
+      kind: 'finished',
+      answer,
+      error: new OncekeyError('steps_overlap', 'The run has finished: no step may follow run.finish().'),
+    }
+  }
+
+  newStep(name: string, kind: StepKind, result: string | null): StepRecord {
+    const position = this.#stored.get(name)?.position ?? this.#nextPosition++
+    return { name, position, kind, result }
+  }
+
+  /** Commits steps at once, in a statement of their own, and everything that waited for the next commit with them. */
+  async commit(steps: readonly StepRecord[], to: string): Promise<void> {
+    const all = [...this.uncommitted, ...steps]
+    if (all.length === 0) return
+    const { lease, parts } = this.held
+    const advance = { lease, from: this.recoveryPoint, to, steps: all, jobs: [] }
+    crashPoint(`record ${to}:before`)
+    const result = await this.#orEnd(patiently(() => this.store.stepAdvance(advance), whileCertain(this.held), parts))
+    crashPoint(`record ${to}:after`)
+    if (result === 'lost') this.lose()
+    this.committed(to)
+  }
+
+  /** What the store could not be told must not be papered over by an answer: the run ends, and a later attempt finds the truth. */
+  async #orEnd<T>(write: Promise<T>): Promise<T> {
+    try {
+      return await write
+    } catch (error) {
+      this.#end = { kind: 'lost', error }
+      throw error
+    }
+  }
+
+  /** Everything up to here is in the store. */
+  committed(recoveryPoint: string): void {
+    this.recoveryPoint = recoveryPoint
+    this.uncommitted = []
+  }
+
+  /** Stops the key for a person. Ends the run, and always throws. */
+  async park(reason: string, code: ErrorCode = 'key_parked', step?: string): Promise<never> {
+    const { lease, parts, claim } = this.held
+    const error = new OncekeyError(code, `The key is parked for a person to look at: ${reason}.`)
+    const park = { lease, answer: outcomeUnknown, reason, step, steps: this.uncommitted }
+    crashPoint('park:before')
+    const result = await this.#orEnd(patiently(() => parts.store.keyPark(park), whileCertain(this.held), parts))
+    crashPoint('park:after')
+    if (result === 'lost') this.lose()
+    this.#end = { kind: 'parked', error }
+    parts.report(claim, { type: 'parked', error })
+    throw error
+  }
+}

@@ -1,0 +1,75 @@
+import { type Answer, checkAnswer, type Reply, withinCap } from '../core/answer.js'
+import { crashPoint } from '../core/crash-points.js'
+import type { KeyClaim, StepStore } from '../core/store.js'
+import { leaseLost } from '../engine/lease-keeper.js'
+import { type BodyOf, type Outcome, outcomeOf } from '../engine/outcome.js'
+import type { EngineParts } from '../engine/parts.js'
+import { patiently } from '../engine/patience.js'
+import { admission, type LocalOptions, type OperationOutcome, type RunRequest } from './admission.js'
+import type { InputOf, OutputOf, StandardSchema } from './input.js'
+import { commitTogether } from './transaction.js'
+
+/** A named piece of purely local work. */
+export interface LocalOperation<Input, R extends Answer> {
+  readonly name: string
+  run(request: RunRequest<Input>): Promise<OperationOutcome<R>>
+}
+
+export function defineLocal<Tx, Schema extends StandardSchema | undefined, R extends Answer>(
+  parts: EngineParts,
+  store: StepStore<Tx>,
+  name: string,
+  options: LocalOptions<Schema>,
+  work: (tx: Tx, input: OutputOf<Schema>) => Promise<R> | R,
+): LocalOperation<InputOf<Schema>, R> {
+  const { admit } = admission(parts, name, options)
+  return {
+    name,
+    async run(request) {
+      const admitted = await admit<R>(request)
+      if ('outcome' in admitted) return admitted.outcome
+      // It is never resumed, so the request need not be kept.
+      return runLocal(parts, store, { ...admitted.claim, request: null }, (tx) => work(tx, admitted.input))
+    },
+  }
+}
+
+/**
+ * Purely local work: claim, work and answer are one transaction and one commit, so there is no window. Duplicates wait on the unique
+ * index until it ends, and then replay. If it fails, nothing is left, not even the key.
+ */
+async function runLocal<Tx, R extends Answer>(
+  parts: EngineParts,
+  store: StepStore<Tx>,
+  claim: KeyClaim,
+  work: (tx: Tx) => Promise<R> | R,
+): Promise<Outcome<R>> {
+  const outcome = await commitTogether<Tx, Outcome<R>>(store, {
+    name: 'local',
+    async run(tx) {
+      const verdict = await store.keyClaimWithin(claim, tx)
+      if (verdict.kind !== 'execute') return outcomeOf<R>(parts, claim, verdict)
+      crashPoint('local:claimed')
+      const answer = checkAnswer(await work(tx))
+      crashPoint('local:worked')
+      const { lease } = verdict
+      const kept = withinCap(answer, parts.maxAnswerBytes)
+      const result = await store.keyFinishWithin({ lease, state: 'complete', answer: kept, retention: claim.retention }, tx)
+      if (result === 'lost') throw leaseLost()
+      return executed<R>(answer)
+    },
+    /** The claim's token says whether the row is its own. */
+    async committedBefore() {
+      const patience = { until: parts.clock.monotonic() + parts.storeTimeoutMs, tries: Number.POSITIVE_INFINITY }
+      const record = await patiently(() => parts.store.keyRead(claim), patience, parts)
+      const ours = record?.owner === claim.owner && record.state === 'complete'
+      return ours ? { value: executed<R>(record.answer as Answer) } : undefined
+    },
+  })
+  if (outcome.kind === 'executed') parts.report(claim, { type: 'finished', status: outcome.answer.status })
+  return outcome
+}
+
+function executed<R extends Answer>(answer: Answer): Outcome<R> {
+  return { kind: 'executed', answer: answer as Reply<BodyOf<R>>, stored: true }
+}

@@ -1,0 +1,46 @@
+import type { Answer } from '../core/answer.js'
+import { OncekeyError } from '../core/errors.js'
+import type { Json } from '../core/json.js'
+import { checkName } from '../core/key.js'
+import { type Run, runOf } from '../engine/held.js'
+import { type Call, type CallOptions, call } from './call.js'
+import { finish } from './finish.js'
+import type { Ledger } from './ledger.js'
+import { phase } from './phase.js'
+import { resultJson } from './result-json.js'
+
+/** A run of an operation: its steps are done once, and a later attempt goes on after the last one that was committed. */
+export interface OperationRun<Tx> extends Run {
+  /**
+   * Local writes, committed in one transaction together with the phase's result and the new recovery point. If two transactions get
+   * in each other's way it is run again whole, so it must do nothing but write to `tx`.
+   */
+  phase<T>(name: string, work: (tx: Tx) => Promise<T> | T): Promise<Json<T>>
+  /** One foreign state mutation (charge, mail, other API), made outside of any transaction. */
+  call<T>(name: string, work: (call: Call) => Promise<T> | T, options?: CallOptions<T>): Promise<Json<T>>
+  /** The last writes and the answer, in one commit. Return what it returns. */
+  finish<R extends Answer>(work: (tx: Tx) => Promise<R> | R): Promise<R>
+  /** Stages a side effect in the transaction of the phase or finish that is open. It is delivered later, at least once. */
+  stage(tx: Tx, name: string, payload: unknown): Promise<void>
+}
+
+export function operationRun<Tx>(ledger: Ledger<Tx>): OperationRun<Tx> {
+  return {
+    ...runOf(ledger.held),
+    phase: (name, work) => phase(ledger, name, work),
+    call: (name, work, options) => call(ledger, name, work, options),
+    finish: (work) => finish(ledger, work),
+
+    async stage(tx, name, payload) {
+      if (ledger.staging?.tx !== tx) {
+        throw new OncekeyError(
+          'stage_outside_phase',
+          `The job '${name}' was not staged: pass the transaction of the phase or finish that is open, inside of it.`,
+        )
+      }
+      checkName('step_name_invalid', 'name of the job', name)
+      const json = resultJson(`the job '${name}'`, payload) ?? 'null'
+      ledger.staging.jobs.push({ id: ledger.held.parts.random.uuid(), name, payload: json })
+    },
+  }
+}

@@ -1,0 +1,35 @@
+import { OncekeyError } from '../core/errors.js'
+import type { Json } from '../core/json.js'
+
+/**
+ * The JSON of a step's result, or null for nothing. Whatever would come back as something else than its type says is refused: a
+ * first run and a resumed one must see the same value.
+ */
+export function resultJson(name: string, value: unknown): string | null {
+  if (value === undefined) return null
+  let text: string | undefined
+  let cause: unknown
+  try {
+    text = JSON.stringify(value, refuseWhatJsonWouldChange)
+  } catch (error) {
+    cause = error
+  }
+  if (text !== undefined) return text
+  throw new OncekeyError(
+    'result_not_json',
+    `The result of ${name} is not JSON${cause instanceof Error ? ` (${cause.message})` : ''}: return plain objects, arrays, texts, ` +
+      'finite numbers, booleans, null, or nothing.',
+    { cause },
+  )
+}
+
+/** The value that a result comes back as, on the first run too. */
+export function fromResultJson<T>(text: string | null): Json<T> {
+  return (text === null ? undefined : JSON.parse(text)) as Json<T>
+}
+
+function refuseWhatJsonWouldChange(_name: string, value: unknown): unknown {
+  if (typeof value === 'number' && !Number.isFinite(value)) throw new TypeError(`${value} would become null`)
+  if (value instanceof Map || value instanceof Set) throw new TypeError(`a ${value.constructor.name} would become {}`)
+  return value
+}

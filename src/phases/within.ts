@@ -1,0 +1,63 @@
+import { type Answer, checkAnswer, type Reply, reply, withinCap } from '../core/answer.js'
+import type { FingerprintRequest } from '../core/fingerprint/fingerprint.js'
+import { checkKeyRef, type KeyRef } from '../core/key.js'
+import { type PolicyOptions, resolvePolicy } from '../core/policy.js'
+import type { StepStore } from '../core/store.js'
+import { leaseLost } from '../engine/lease-keeper.js'
+import { type BodyOf, type Outcome, outcomeOf } from '../engine/outcome.js'
+import type { EngineParts } from '../engine/parts.js'
+
+export interface WithinOptions extends KeyRef, Pick<PolicyOptions, 'retention' | 'retentionFloor'> {
+  /** What the message asks for, if the same key with another one should be a mismatch. Default: nothing is compared. */
+  fingerprint?: FingerprintRequest
+}
+
+/** `executed`: the work ran in your transaction, and counts as done when, and only if, you commit it. */
+export type WithinOutcome<R extends Answer = Reply> =
+  | { readonly kind: 'executed'; readonly answer: Reply<BodyOf<R>> }
+  | Exclude<Outcome<R>, { kind: 'executed' }>
+
+/**
+ * Work that is done once, in a transaction that the user has already: the consumer's inbox. A savepoint makes key and work one: if
+ * the work throws, both are undone, also when the error is caught and the rest is committed.
+ */
+export async function within<Tx, R extends Answer>(
+  parts: EngineParts,
+  store: StepStore<Tx>,
+  tx: Tx,
+  options: WithinOptions,
+  // biome-ignore lint/suspicious/noConfusingVoidType: a consumer's work often returns nothing.
+  work: () => Promise<R | void> | R | void,
+): Promise<WithinOutcome<R>> {
+  const ref = checkKeyRef(options)
+  const { leaseMs, retention } = resolvePolicy(options, parts.defaults)
+  const fingerprint = options.fingerprint ? parts.takeFingerprint(options.fingerprint) : null
+  const claim = {
+    ...ref,
+    owner: parts.random.uuid(),
+    fingerprint,
+    leaseMs,
+    retention,
+    afterFailure: 'rerun',
+    request: null,
+    worker: false,
+  } as const
+  const savepoint = await store.savepoint(tx)
+  try {
+    const verdict = await store.keyClaimWithin(claim, tx)
+    if (verdict.kind !== 'execute') {
+      await savepoint.keep()
+      return outcomeOf<R>(parts, ref, verdict) as WithinOutcome<R>
+    }
+    const answer = checkAnswer((await work()) ?? (reply(204) as unknown as R))
+    const { lease } = verdict
+    const finish = { lease, state: 'complete', answer: withinCap(answer, parts.maxAnswerBytes), retention } as const
+    if ((await store.keyFinishWithin(finish, tx)) === 'lost') throw leaseLost()
+    await savepoint.keep()
+    return { kind: 'executed', answer: answer as Reply<BodyOf<R>> }
+  } catch (error) {
+    // If even that fails the connection is gone, and with it the whole transaction.
+    await savepoint.undo().catch(() => {})
+    throw error
+  }
+}

@@ -1,0 +1,66 @@
+import type { KeyRecord } from '../../../core/record.js'
+import type { KeyResolve, ResolveResult, StepRecord } from '../../../core/store.js'
+import type { Queryable } from '../connections/connection.js'
+import type { Tables } from '../tables.js'
+import { expiryAtFinish } from './key-finish.js'
+import { answerValues, retentionValue } from './key-row.js'
+import { together, togetherValues } from './together.js'
+
+/**
+ * Carries out a person's word on a parked key, if the key is still parked as it was seen: incarnation and fence must be the same.
+ * The fence rises, so that nobody from before can write. It is always noted in the trail, whether one is kept or not.
+ */
+export function keyResolve(tables: Tables) {
+  const audited = { ...tables, audit: tables.auditTable }
+  const parked = `tenant = $1 and id = $2::uuid and incarnation = $3::uuid and fence = $4 and state = 'parked'`
+  const goOn = together(
+    audited,
+    `
+      update ${tables.keys}
+      set state = 'pending', fence = fence + 1, reason = $5, parked_step = null,
+          answer_status = null, answer_headers = null, answer_body = null, answer_omitted_bytes = null
+      where ${parked} and parked_step is not distinct from $6
+      returning tenant, id, incarnation, fence, reason`,
+    6,
+    { what: `'resolved'`, detail: 'reason' },
+  )
+  const fail = together(
+    audited,
+    `
+      update ${tables.keys}
+      set state = 'failed', fence = fence + 1, reason = $5, parked_step = null,
+          answer_status = $6, answer_headers = $7, answer_body = $8::bytea, answer_omitted_bytes = $9,
+          expires_at = ${expiryAtFinish('$10', '$11', '$12')}
+      where ${parked}
+      returning tenant, id, incarnation, fence, reason`,
+    12,
+    { what: `'resolved'`, detail: 'reason' },
+  )
+  const parkedStep = `
+    select parked_step, (select count(*)::integer from ${tables.steps} as step
+                         where step.tenant = key.tenant and step.key_id = key.id and step.incarnation = key.incarnation) as recorded
+    from ${tables.keys} as key where ${parked}`
+
+  return async (db: Queryable, seen: KeyRecord, { resolution, by }: KeyResolve): Promise<ResolveResult> => {
+    const held = [seen.tenant, seen.id, seen.incarnation, seen.fence]
+    const reason = `resolved as ${resolution.as} by ${by}`
+    if (resolution.as === 'failed') {
+      const { ms, from, floorMs } = resolution.retention
+      const values = [...answerValues(resolution.answer), from, retentionValue(ms), retentionValue(floorMs)]
+      const done = await db.query(fail, [...held, reason, ...values, ...togetherValues([], [])])
+      return done.length > 0 ? 'done' : 'not-parked'
+    }
+    const [row] = await db.query(parkedStep, held)
+    if (!row) return 'not-parked'
+    const name = row.parked_step as string | null
+    if (name === null && resolution.as === 'happened') return 'no-step'
+    const position = row.recorded as number
+    const step: StepRecord[] = name === null ? [] : [{ name, position, ...outcomeOf(resolution) }]
+    const done = await db.query(goOn, [...held, reason, name, ...togetherValues(step, [])])
+    return done.length > 0 ? 'done' : 'not-parked'
+  }
+}
+
+function outcomeOf(resolution: { as: 'happened'; result: string | null } | { as: 'did-not-happen' }): Pick<StepRecord, 'kind' | 'result'> {
+  return resolution.as === 'happened' ? { kind: 'call', result: resolution.result } : { kind: 'cleared', result: null }
+}

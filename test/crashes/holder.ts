@@ -2,7 +2,7 @@
 import pg from 'pg'
 import { createOnce, isOncekeyError, reply } from '../../src/index.js'
 import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
-import { childSettings, tellParent, wordFromParent } from '../support/child.js'
+import { childSettings, tellParent, wordFromParent } from '../support/in-child.js'
 
 export interface HolderSettings {
   url: string

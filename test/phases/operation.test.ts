@@ -39,5 +39,8 @@ test('smoke', async () => {
   expect(keys.size).toBe(1)
   expect((await op.run({ tenant: 't', key: 'k', input: { id: 'o1' } })).kind).toBe('replayed')
   console.log(await once.history({ tenant: 't', scope: 'orders.create', key: 'k' }))
-  console.log((await database.pool.query('select * from oncekey.steps')).rows, (await database.pool.query('select * from oncekey.jobs')).rows)
+  console.log(
+    (await database.pool.query('select * from oncekey.steps')).rows,
+    (await database.pool.query('select * from oncekey.jobs')).rows,
+  )
 })

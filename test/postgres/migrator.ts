@@ -1,7 +1,7 @@
 // A process that migrates when it is told to.
 import pg from 'pg'
 import { fromPg, migrate } from '../../src/stores/postgres/index.js'
-import { childSettings, tellParent, wordFromParent } from '../support/child.js'
+import { childSettings, tellParent, wordFromParent } from '../support/in-child.js'
 
 const { url, schema } = childSettings<{ url: string; schema: string }>()
 const pool = new pg.Pool({ connectionString: url, max: 1 })

@@ -2,7 +2,7 @@
 import pg from 'pg'
 import { createOnce, reply } from '../../src/index.js'
 import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
-import { childSettings, tellParent } from '../support/child.js'
+import { childSettings, tellParent } from '../support/in-child.js'
 
 const { url, keys, claimersPerKey, connections, barrier } = childSettings<ClaimerSettings>()
 

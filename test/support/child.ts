@@ -1,5 +1,6 @@
 import { fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
+import { buildSync } from 'esbuild'
 import { onTestFinished } from 'vitest'
 
 /** A real process of ours, which can be frozen, continued and killed. */
@@ -16,8 +17,7 @@ export interface Child {
  * killed when the test ends, frozen or not.
  */
 export function startChild(file: string, settings: object): Child {
-  const path = fileURLToPath(new URL(`../${file}`, import.meta.url))
-  const child = fork(path, [JSON.stringify(settings)], { execArgv: ['--import', 'tsx'], serialization: 'advanced' })
+  const child = fork(bundled(file), [JSON.stringify(settings)], { execArgv: [], serialization: 'advanced' })
   const arrived: unknown[] = []
   const awaited: { resolve(message: unknown): void; reject(error: Error): void }[] = []
   let gone: Error | undefined
@@ -49,17 +49,16 @@ export function startChild(file: string, settings: object): Child {
   }
 }
 
-/** In the child: the settings that the test passed. */
-export function childSettings<T>(): T {
-  return JSON.parse(process.argv[2] as string) as T
-}
+const bundles = new Map<string, string>()
 
-/** In the child: tells the test something. */
-export function tellParent(message: unknown): void {
-  process.send?.(message)
-}
-
-/** In the child: waits for the test's next word. */
-export function wordFromParent(): Promise<unknown> {
-  return new Promise((resolve) => process.once('message', resolve))
+/** One plain file of the child and the sources: compiling in each of fifty processes would take most of a test's time. */
+function bundled(file: string): string {
+  const known = bundles.get(file)
+  if (known) return known
+  const name = `${file.replaceAll('/', '-').replace('.ts', '')}-${process.pid}.mjs`
+  const outfile = fileURLToPath(new URL(`../../node_modules/.cache/oncekey-children/${name}`, import.meta.url))
+  const entry = fileURLToPath(new URL(`../${file}`, import.meta.url))
+  buildSync({ entryPoints: [entry], outfile, bundle: true, platform: 'node', format: 'esm', packages: 'external', logLevel: 'error' })
+  bundles.set(file, outfile)
+  return outfile
 }

@@ -25,7 +25,7 @@ export function isSerializationFailure(error: unknown): boolean {
   return withCauses(error).some((each) => {
     const state = sqlState(each)
     // P2034 is Prisma's own word for both.
-    return state === '40001' || state === '40P01' || (each as { code?: unknown }).code === 'P2034'
+    return state === '40001' || state === '40P01' || each.code === 'P2034'
   })
 }
 
@@ -34,21 +34,33 @@ export function isConnectionFailure(error: unknown): boolean {
   return translated(error, '').code === 'store_unavailable'
 }
 
+/** What an error of a driver or an ORM may tell: Prisma hands the error of its driver adapter on in `meta`, all others in `cause`. */
+interface Told {
+  readonly code?: unknown
+  readonly cause?: unknown
+  readonly originalCode?: unknown
+  readonly meta?: { readonly code?: unknown; readonly driverAdapterError?: unknown }
+}
+
 /** ORMs wrap the driver's error in one of their own. */
-function withCauses(error: unknown): unknown[] {
-  const chain: unknown[] = []
-  for (let at = error; typeof at === 'object' && at !== null && chain.length < 5; at = (at as { cause?: unknown }).cause) chain.push(at)
+function withCauses(error: unknown): Told[] {
+  const chain: Told[] = []
+  let at = error
+  while (typeof at === 'object' && at !== null && chain.length < 5) {
+    const told: Told = at
+    chain.push(told)
+    at = told.cause ?? told.meta?.driverAdapterError
+  }
   return chain
 }
 
 /**
  * The server's code, or null when the trouble is on the way to it. Driver codes such as `EPIPE` have five letters too; Prisma
- * hands the server's code on in its own field.
+ * hands the server's code on in fields of its own.
  */
-function sqlState(error: unknown): string | null {
-  const { code: own, meta } = (error ?? {}) as { code?: unknown; meta?: { code?: unknown } }
-  const code = typeof meta?.code === 'string' ? meta.code : own
-  return typeof code === 'string' && /^[0-9][0-9A-Z]{4}$|^(F0|HV|P0|XX)[0-9A-Z]{3}$/.test(code) ? code : null
+function sqlState({ code, originalCode, meta }: Told): string | null {
+  const states = [meta?.code, originalCode, code].filter((each) => typeof each === 'string')
+  return states.find((each) => /^[0-9][0-9A-Z]{4}$|^(F0|HV|P0|XX)[0-9A-Z]{3}$/.test(each)) ?? null
 }
 
 function meaning(state: string | null, schema: string): [ErrorCode, string] {

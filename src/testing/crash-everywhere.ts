@@ -1,0 +1,154 @@
+import assert from 'node:assert/strict'
+import { armCrashPoints, isSimulatedCrash, SimulatedCrash } from '../core/crash-points.js'
+import { isOncekeyError } from '../core/errors.js'
+
+export interface CrashScenario {
+  /** Makes one attempt, as a client's request or a retry of it would. Called for the first try and for each retry. */
+  attempt(): Promise<{ readonly kind: string }>
+  /** Makes one attempt as a worker would, from the stored request: `operation.resume(…)`. Left out, only clients come back. */
+  resume?(): Promise<{ readonly kind: string }>
+  /** Your invariant: "one charge, one order, one receipt". Throws if it does not hold. */
+  check(): Promise<void>
+}
+
+export interface CrashEverywhereOptions {
+  /** A fresh scenario, with a key of its own: called once for each crash. */
+  scenario(): Promise<CrashScenario> | CrashScenario
+  /** Lets the lease of a dead holder run out, without waiting: sets the store's time on, or the key's lease back. */
+  expireLeases(): Promise<void>
+  /** Crashes the retry too, at each of its points in turn. Twice as safe, and as slow as the square. Default false. */
+  twice?: boolean
+}
+
+export interface CrashReport {
+  /** Every place at which the operation was crashed, in order. */
+  readonly points: readonly string[]
+  /** How many runs it took. */
+  readonly runs: number
+}
+
+/** An outcome after which a client does not come back. */
+const terminal = new Set(['executed', 'replayed', 'parked', 'mismatch', 'invalid'])
+
+/**
+ * Runs an operation once for every boundary in it (before and after every statement, commit and call), crashes it there, comes back
+ * as a client and as a worker would, and asks your invariant. The crash is simulated: the run stops where it is, its transaction rolls
+ * back, and nobody releases, finishes or renews anything. For real deaths of real processes arm `crashAt()` in a child.
+ *
+ * @example await crashEverywhere({ scenario, expireLeases: () => advance('1h') })
+ */
+export async function crashEverywhere({ scenario, expireLeases, twice = false }: CrashEverywhereOptions): Promise<CrashReport> {
+  const points = await pointsOf(await scenario())
+  let runs = 1
+  for (const [index, point] of points.entries()) {
+    for (const comeback of ['attempt', 'resume'] as const) {
+      const { resume } = await scenario()
+      if (comeback === 'resume' && !resume) continue
+      runs += await crashOnce(index, point, comeback)
+    }
+  }
+  return { points, runs }
+
+  async function crashOnce(index: number, point: string, comeback: 'attempt' | 'resume'): Promise<number> {
+    const first = await scenario()
+    await crashAtPoint(first, index, () => first.attempt())
+    if (!twice) {
+      await comeBack(first, point, comeback)
+      return 1
+    }
+    const again = (subject: CrashScenario) => () => comingBack(subject, comeback)
+    await expireLeases()
+    const retryPoints = await pointsOf(first, again(first))
+    for (const [second] of retryPoints.entries()) {
+      const subject = await scenario()
+      await crashAtPoint(subject, index, () => subject.attempt())
+      await expireLeases()
+      await crashAtPoint(subject, second, again(subject))
+      await comeBack(subject, `${point}, then ${retryPoints[second]}`, comeback)
+    }
+    return 1 + retryPoints.length
+  }
+
+  async function comeBack(subject: CrashScenario, point: string, comeback: 'attempt' | 'resume'): Promise<void> {
+    try {
+      await expireLeases()
+      if (comeback === 'resume') await comingBack(subject, comeback).catch(() => {})
+      await untilTerminal(subject)
+      await subject.check()
+    } catch (error) {
+      throw new Error(
+        `after a crash at "${point}", with a comeback by ${comeback === 'resume' ? 'a worker' : 'the client'}: ${messageOf(error)}`,
+        {
+          cause: error,
+        },
+      )
+    }
+  }
+
+  async function untilTerminal(subject: CrashScenario): Promise<void> {
+    const seen: string[] = []
+    for (let tries = 0; tries < 5; tries += 1) {
+      const kind = await subject.attempt().then(
+        (outcome) => outcome.kind,
+        (error: unknown) => messageOf(error),
+      )
+      seen.push(kind)
+      if (terminal.has(kind)) return
+      await expireLeases()
+    }
+    assert.fail(`the key is wedged: five retries came to ${seen.join(', ')}`)
+  }
+}
+
+/** A worker finds nothing to resume when the crash came before the claim; then only the client can come back. */
+async function comingBack(subject: CrashScenario, comeback: 'attempt' | 'resume') {
+  if (comeback === 'attempt' || !subject.resume) return subject.attempt()
+  return subject.resume().catch((error: unknown) => {
+    if (isOncekeyError(error, 'input_invalid')) return subject.attempt()
+    throw error
+  })
+}
+
+/** Runs without a crash, and notes the way. */
+async function pointsOf(subject: CrashScenario, run = () => subject.attempt()): Promise<string[]> {
+  const points: string[] = []
+  const disarm = armCrashPoints((point) => void points.push(point))
+  try {
+    await run()
+  } finally {
+    disarm()
+  }
+  await subject.check()
+  return points
+}
+
+async function crashAtPoint(subject: CrashScenario, index: number, run = () => subject.attempt()): Promise<void> {
+  const disarm = crashAt(index, (point) => {
+    throw new SimulatedCrash(point)
+  })
+  try {
+    await run()
+    assert.fail(`the run has no crash point number ${index}: it takes another way each time`)
+  } catch (error) {
+    if (!isSimulatedCrash(error)) throw error
+  } finally {
+    disarm()
+  }
+}
+
+/**
+ * Arms the crash point with that number, counted from now: for a child process that is to die there for real.
+ *
+ * @example crashAt(3, () => process.kill(process.pid, 'SIGKILL'))
+ */
+export function crashAt(index: number, crash: (point: string) => void): () => void {
+  let left = index
+  return armCrashPoints((point) => {
+    if (left === 0) crash(point)
+    left -= 1
+  })
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

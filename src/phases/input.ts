@@ -27,7 +27,9 @@ export async function validated<Schema extends StandardSchema | undefined>(
 ): Promise<{ readonly value: OutputOf<Schema>; readonly issues?: undefined } | { readonly issues: readonly Issue[] }> {
   if (!schema) return { value: input as OutputOf<Schema> }
   const result = await schema['~standard'].validate(input)
-  return result.issues ? { issues: result.issues } : { value: result.value as OutputOf<Schema> }
+  if (!result.issues) return { value: result.value as OutputOf<Schema> }
+  // Some libraries bring a list with habits of its own.
+  return { issues: Array.from(result.issues, ({ message, path }) => (path ? { message, path } : { message })) }
 }
 
 /** The raw input, as it is fingerprinted, stored and resumed with. */

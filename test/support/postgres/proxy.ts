@@ -15,6 +15,7 @@ export interface PostgresProxy {
   seen(pattern: RegExp): number
 }
 
+const simpleQuery = 0x51
 const syncMessage = Buffer.from([0x53, 0, 0, 0, 4])
 const readyForQuery = Buffer.from([0x5a, 0, 0, 0, 5])
 
@@ -46,8 +47,8 @@ export async function startProxy(target: string): Promise<PostgresProxy> {
         matched = swallow.done
         swallow = undefined
       }
-      // Some drivers ask for the parameter types first: the statement runs with the message that ends in "Sync".
-      swallowing ||= matched !== undefined && chunk.subarray(-5).equals(syncMessage)
+      // Some drivers ask for the parameter types first: the statement runs with the message that ends in "Sync", or is a simple one.
+      swallowing ||= matched !== undefined && (chunk[0] === simpleQuery || chunk.subarray(-5).equals(syncMessage))
       if (hole?.test(text)) client.pause()
       else upstream.write(chunk)
     })

@@ -1,7 +1,7 @@
 // The orders service of the tests: create an order, charge the customer, stage a receipt.
 import type pg from 'pg'
-import { type CallOptions, createOnce, reply } from '../../src/index.js'
-import { fromPg, type PostgresStoreOptions, postgresStore } from '../../src/stores/postgres/index.js'
+import { type CallOptions, createOnce, type Duration, reply } from '../../src/index.js'
+import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
 
 export type WhenUnknown = 'resend' | 'park' | 'lookup'
 
@@ -12,8 +12,8 @@ interface Charge {
 
 export const ordersTable = 'create table if not exists orders (id text primary key, charge_id text)'
 
-export function ordersService(pool: pg.Pool, provider: string, whenUnknown: WhenUnknown, options: PostgresStoreOptions = {}) {
-  const once = createOnce({ store: postgresStore(fromPg(pool), options), lease: '2s' })
+export function ordersService(pool: pg.Pool, provider: string, whenUnknown: WhenUnknown, { lease = '2s' }: { lease?: Duration } = {}) {
+  const once = createOnce({ store: postgresStore(fromPg(pool)), lease })
   const policies: Record<WhenUnknown, CallOptions<Charge>> = {
     resend: {},
     park: { whenUnknown: 'park' },

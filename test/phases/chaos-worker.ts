@@ -1,0 +1,36 @@
+// A process that carries out orders again and again until all are done, and may die by SIGKILL at any crash point on the way.
+import pg from 'pg'
+import { armCrashPoints } from '../../src/testing/index.js'
+import { childSettings, tellParent } from '../support/in-child.js'
+import { ordersService } from './orders.js'
+import { seededRandom } from './seeded-random.js'
+
+const { url, provider, ids, seed, crashOneIn } = childSettings<{
+  url: string
+  provider: string
+  ids: string[]
+  seed: number
+  crashOneIn: number
+}>()
+const random = seededRandom(seed)
+const pool = new pg.Pool({ connectionString: url, max: 6 })
+const { createOrder } = ordersService(pool, provider, 'resend', { lease: '1s' })
+armCrashPoints(() => {
+  if (random() < 1 / crashOneIn) process.kill(process.pid, 'SIGKILL')
+})
+
+const left = new Set(ids)
+async function worker() {
+  while (left.size > 0) {
+    const open = [...left]
+    const id = open[Math.floor(random() * open.length)] as string
+    const retry = () => createOrder.run({ tenant: 'chaos', key: id, input: { id } })
+    const resume = () => createOrder.resume({ tenant: 'chaos', key: id }).catch(retry)
+    const { kind } = await (random() < 0.8 ? retry() : resume())
+    if (kind === 'executed' || kind === 'replayed') left.delete(id)
+  }
+}
+await Promise.all(Array.from({ length: 6 }, worker))
+tellParent('done')
+await pool.end()
+process.disconnect()

@@ -43,6 +43,6 @@ create table :schema.keys (
   primary key (tenant, id),
   check ((answer_status is not null) = (state in ('complete', 'failed', 'parked'))),
   check ((locked_until is not null) = (state = 'processing'))
-) with (fillfactor = 25, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+) with (fillfactor = 30, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
 create index keys_reap_after on :schema.keys (reap_after) where reap_after < 'infinity';

@@ -1,0 +1,68 @@
+import { describe, expect, test } from 'vitest'
+import { isOncekeyError } from './errors.js'
+import { type PolicyOptions, resolvePolicy, type ScopePolicy, scopeOf } from './policy.js'
+
+const minute = 60_000
+const hour = 60 * minute
+
+function codeOf(act: () => unknown): unknown {
+  try {
+    act()
+    return null
+  } catch (error) {
+    return isOncekeyError(error) ? error.code : error
+  }
+}
+
+describe('resolvePolicy', () => {
+  test('has the published defaults', () => {
+    expect(resolvePolicy({})).toEqual({
+      leaseMs: 15_000,
+      maxRunMs: 15 * minute,
+      retention: { ms: 24 * hour, from: 'creation', floorMs: hour },
+    })
+  })
+
+  test('prefers the options of a piece of work to the defaults of all', () => {
+    const defaults: PolicyOptions = { lease: '30s', maxRun: '1h', retention: '7d', retentionFloor: '2h' }
+    expect(resolvePolicy({}, defaults)).toEqual({
+      leaseMs: 30_000,
+      maxRunMs: hour,
+      retention: { ms: 168 * hour, from: 'creation', floorMs: 2 * hour },
+    })
+    expect(resolvePolicy({ lease: '5s', retention: 'forever' }, defaults)).toEqual({
+      leaseMs: 5_000,
+      maxRunMs: hour,
+      retention: { ms: Number.POSITIVE_INFINITY, from: 'creation', floorMs: 2 * hour },
+    })
+  })
+
+  test.each(['lease', 'maxRun', 'retention', 'retentionFloor'] as const)('refuses a wrong %s in options and defaults', (name) => {
+    for (const wrong of [0, -1, '-5s', '200y', 'soon', Number.NaN, Number.POSITIVE_INFINITY]) {
+      expect(codeOf(() => resolvePolicy({ [name]: wrong } as PolicyOptions))).toBe('duration_invalid')
+      expect(codeOf(() => resolvePolicy({}, { [name]: wrong } as PolicyOptions))).toBe('duration_invalid')
+    }
+    expect(() => resolvePolicy({ [name]: 'soon' } as never)).toThrow(new RegExp(`^${name} is 'soon'`))
+  })
+})
+
+describe('scopeOf', () => {
+  const endpoint = { method: 'post', path: '/Orders' }
+
+  test('separates endpoints by method and path', () => {
+    expect(scopeOf('endpoint', endpoint)).toBe('POST /Orders')
+    expect(scopeOf('endpoint', { ...endpoint, method: 'PUT' })).toBe('PUT /Orders')
+  })
+
+  test('lets all keys of a tenant meet', () => {
+    expect(scopeOf('tenant', endpoint)).toBe('*')
+  })
+
+  test('takes a name of one’s own', () => {
+    expect(scopeOf({ name: 'orders.create' }, endpoint)).toBe('orders.create')
+  })
+
+  test.each<[unknown]>([[undefined], [null], ['everything'], [{}], [{ name: 1 }], [7], [[]]])('refuses %o', (policy) => {
+    expect(codeOf(() => scopeOf(policy as ScopePolicy, endpoint))).toBe('option_invalid')
+  })
+})

@@ -1,0 +1,38 @@
+import { describe, expect, test } from 'vitest'
+import { reply } from './answer.js'
+import { execute, report } from './verdict.js'
+
+const answer = reply(201, { id: 'order-1' })
+
+describe('report', () => {
+  test('replays the stored answer with its state', () => {
+    expect(report({ state: 'complete', answer }, { do: 'replay' })).toEqual({ kind: 'replay', state: 'complete', answer })
+    expect(report({ state: 'failed', answer }, { do: 'replay' })).toEqual({ kind: 'replay', state: 'failed', answer })
+  })
+
+  test('shows what a parked key says', () => {
+    expect(report({ state: 'parked', answer }, { do: 'report-parked' })).toEqual({ kind: 'parked', answer })
+  })
+
+  test('names the part that differs, and nothing of the stored answer', () => {
+    expect(report({ state: 'complete', answer }, { do: 'report-mismatch', part: 'path' })).toEqual({ kind: 'mismatch', part: 'path' })
+  })
+
+  test('tells how long the lease still runs', () => {
+    const verdict = report({ state: 'processing', answer: null }, { do: 'report-in-progress', retryAfterMs: 70 })
+    expect(verdict).toEqual({ kind: 'in-progress', retryAfterMs: 70 })
+  })
+})
+
+describe('execute', () => {
+  const lease = { tenant: 'tenant', id: 'id', incarnation: 'incarnation', fence: 1, owner: 'owner' }
+
+  test('hands out the lease and the recovery point, and no more of the record', () => {
+    const verdict = execute({ ...lease, recoveryPoint: 'charged', ...{ request: Uint8Array.of(1) } })
+    expect(verdict).toEqual({ kind: 'execute', lease, recoveryPoint: 'charged', takenOver: false })
+  })
+
+  test('says whether somebody had the key before', () => {
+    expect(execute({ ...lease, fence: 2, recoveryPoint: null })).toMatchObject({ takenOver: true })
+  })
+})

@@ -35,8 +35,8 @@ export interface OnceOptions<Tx = never> extends PolicyOptions {
    * Too low: a busy database turns requests away. Too high: they pile up while it is down. Default 5 s.
    */
   storeTimeout?: Duration
-  /** Told of everything that happens to a key in this process. What it throws is ignored. */
-  onEvent?: (event: OnceEvent) => void
+  /** Told of everything that happens to a key in this process. What it throws becomes a warning, and changes nothing. */
+  onEvent?: (event: OnceEvent) => unknown
   /** For tests. */
   clock?: Clock
   /** For tests. */

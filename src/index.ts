@@ -1,4 +1,4 @@
-export { type Answer, bodyOf, type HeaderPair, type HeadersInput, type Reply, reply } from './core/answer.js'
+export { type Answer, type BodyOf, bodyOf, type HeaderPair, type HeadersInput, type Reply, reply } from './core/answer.js'
 export type { Clock, Random } from './core/clock.js'
 export { type Decision, type DecisionRequest, decide } from './core/decision.js'
 export type { Duration } from './core/duration.js'

@@ -94,8 +94,8 @@ describe('bodyOf', () => {
   })
 
   test('refuses an answer whose body was not kept', () => {
-    expect(codeOf(() => bodyOf(withinCap(reply(200, 'four'), 3)))).toBe('answer_not_stored')
-    expect(codeOf(() => bodyOf({ ...whole, omittedBytes: 0 }))).toBe('answer_not_stored')
+    expect(codeOf(() => bodyOf(withinCap(reply(200, 'four'), 3)))).toBe('answer_body_omitted')
+    expect(codeOf(() => bodyOf({ ...whole, omittedBytes: 0 }))).toBe('answer_body_omitted')
   })
 })
 

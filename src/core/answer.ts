@@ -42,17 +42,20 @@ export function reply(status: number, body?: unknown, headers: HeadersInput = []
   })
 }
 
+/** What the body of a reply looks like. */
+export type BodyOf<R> = R extends Reply<infer Body> ? Body : never
+
 /** The JSON body of an answer, as the type that its `reply()` had. */
-export function bodyOf<Body>(answer: Reply<Body>): Body {
+export function bodyOf<R extends Answer>(answer: R): BodyOf<R> {
   if (answer.omittedBytes !== undefined) {
     throw new OncekeyError(
-      'answer_not_stored',
+      'answer_body_omitted',
       `The answer's body of ${answer.omittedBytes} bytes was over maxAnswerBytes and was not kept. ` +
         'Raise the cap, or answer with a reference to the result instead of the result.',
     )
   }
-  if (answer.body.length === 0) return undefined as Body
-  return JSON.parse(new TextDecoder().decode(answer.body)) as Body
+  if (answer.body.length === 0) return undefined as BodyOf<R>
+  return JSON.parse(new TextDecoder().decode(answer.body)) as BodyOf<R>
 }
 
 /** The same answer, without its body where that is over the cap: the work stays done, and a replay says so. */
@@ -75,14 +78,20 @@ function problemOf(answer: unknown): string | null {
     return `its status is ${String(status)}, not 200 to 599`
   if (!(body instanceof Uint8Array)) return 'its body is not a Uint8Array'
   if (!Array.isArray(headers)) return 'its headers are not a list of pairs'
+  if (body.length > 0 && bodiless.has(status as number)) return `a ${status} has no body`
   return headers.map(headerProblem).find((problem) => problem !== null) ?? null
 }
 
 function headerProblem(pair: unknown): string | null {
   const [name, value] = Array.isArray(pair) ? pair : []
-  if (typeof name !== 'string' || !headerName.test(name)) return `${JSON.stringify(name)} is not a header name`
+  if (typeof name !== 'string' || !headerName.test(name)) return `${nameOf(name)} is not a header name`
   return typeof value === 'string' && headerValue.test(value) ? null : `the value of header ${name} cannot be sent`
 }
+
+const bodiless = new Set([204, 205, 304])
+
+/** For the error's sentence: whatever it is, showing it must not throw. */
+const nameOf = (name: unknown) => (typeof name === 'string' ? JSON.stringify(name) : `a ${typeof name}`)
 
 const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 /** What HTTP allows in a field value: no control characters but TAB, nothing beyond Latin-1. */

@@ -9,8 +9,11 @@ export interface Clock {
   now(): number
   /** Milliseconds that only ever grow, also while the process is frozen or the wall clock is set back. */
   monotonic(): number
-  /** Runs `task` once, `delayMs` from now; the returned function calls it off. */
-  schedule(task: () => void, delayMs: number): () => void
+  /**
+   * Runs `task` once, `delayMs` from now; the returned function calls it off. In the background it does not keep a process alive that
+   * has nothing else to do.
+   */
+  schedule(task: () => void, delayMs: number, options?: { background?: boolean }): () => void
 }
 
 export interface Random {
@@ -19,13 +22,19 @@ export interface Random {
   fraction(): number
 }
 
+/** Node's timers count in 32 bits, and fire at once when asked for more. */
+const longestTimerMs = 2 ** 31 - 1
+
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
-  schedule(task, delayMs) {
-    const timer = setTimeout(task, delayMs)
-    // A heartbeat must not keep a process alive that has nothing else to do.
-    timer.unref()
+  schedule(task, delayMs, { background = false } = {}) {
+    let timer: NodeJS.Timeout
+    const arm = (leftMs: number) => {
+      timer = setTimeout(() => (leftMs > longestTimerMs ? arm(leftMs - longestTimerMs) : task()), Math.min(leftMs, longestTimerMs))
+      if (background) timer.unref()
+    }
+    arm(delayMs)
     return () => clearTimeout(timer)
   },
 }

@@ -29,5 +29,6 @@ function parse(text: unknown): number {
 }
 
 function show(value: unknown): string {
+  if (typeof value === 'object' && value !== null) return 'an object'
   return typeof value === 'string' ? `'${value}'` : String(value)
 }

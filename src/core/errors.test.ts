@@ -15,13 +15,17 @@ describe('OncekeyError', () => {
     for (const [code, status] of Object.entries(errorStatuses)) {
       expect(code).toMatch(/^[a-z]+(_[a-z]+)*$/)
       expect(new OncekeyError(code as ErrorCode, 'x').status).toBe(status)
-      expect([400, 500, 503]).toContain(status)
+      expect([400, 409, 500, 503]).toContain(status)
     }
   })
 
-  test('blames the client for a bad key only', () => {
+  test('blames the client for a bad key or input only, and an operator for deciding too late', () => {
     const clientErrors = Object.entries(errorStatuses).filter(([, status]) => status < 500)
-    expect(clientErrors).toEqual([['key_invalid', 400]])
+    expect(clientErrors).toEqual([
+      ['key_invalid', 400],
+      ['input_invalid', 400],
+      ['resolve_conflict', 409],
+    ])
   })
 })
 

@@ -13,7 +13,7 @@ export const errorStatuses = {
   fingerprint_input_invalid: 500,
   fingerprint_incomparable: 503,
   answer_invalid: 500,
-  answer_not_stored: 500,
+  answer_body_omitted: 500,
   input_invalid: 400,
   result_not_json: 500,
   lease_lost: 503,

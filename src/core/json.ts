@@ -1,22 +1,27 @@
-/**
- * What JSON makes of a value, as a type: a first run and a replay must see the same, so a `Date` is a text in both.
- */
+/** Any JSON there is: what JSON makes of it is itself. Without this, a recursive type would be taken apart without end. */
+type AnyJson = string | number | boolean | null | AnyJson[] | { [name: string]: AnyJson }
+
+/** What JSON makes of a value, as a type: a first run and a replay must see the same, so a `Date` is a text in both. */
 export type Json<T> = unknown extends T
   ? unknown
-  : T extends { toJSON(): infer U }
-    ? Json<U>
-    : T extends string | number | boolean | null
-      ? T
-      : T extends undefined | symbol | bigint | ((...parameters: never[]) => unknown)
-        ? undefined
-        : T extends readonly unknown[]
-          ? { [Index in keyof T]: JsonElement<T[Index]> }
-          : T extends object
-            ? { [Name in keyof T as JsonMember<Name, T[Name]>]: Json<T[Name]> }
-            : never
+  : [AnyJson] extends [T]
+    ? T
+    : T extends { toJSON(): infer U }
+      ? Json<U>
+      : T extends string | number | boolean | null
+        ? T
+        : T extends Unsayable
+          ? undefined
+          : T extends readonly unknown[]
+            ? { [Index in keyof T]: JsonElement<T[Index]> }
+            : T extends object
+              ? { [Name in keyof T as JsonMember<Name, T[Name]>]: Json<T[Name]> }
+              : never
+
+type Unsayable = undefined | symbol | bigint | ((...parameters: never[]) => unknown)
 
 /** In an array, what JSON cannot say becomes null. */
-type JsonElement<T> = Json<T> extends undefined ? null : Json<T>
+type JsonElement<T> = T extends Unsayable ? null : T extends { toJSON(): infer U } ? JsonElement<U> : Json<T>
 
 /** In an object, a member that JSON cannot say is left out. */
 type JsonMember<Name, Value> = Name extends string | number

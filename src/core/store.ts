@@ -11,7 +11,8 @@ import type { ResolvedRetention } from './retention.js'
  * - Each verb is one atomic act, decided by the store's own clock.
  * - Verbs that take a lease change nothing unless that lease is the newest of its key (`'lost'`), and may be repeated: a
  *   caller whose acknowledgement was lost asks again and gets the same answer.
- * - Errors are `OncekeyError`s; `store_unavailable` and `store_timeout` say that the same call may be tried again.
+ * - Errors are `OncekeyError`s; `store_unavailable`, `store_read_only` and `store_full` may pass, so the
+ *   engine tries the same call again.
  *
  * `Tx` is the user's own transaction, for stores that live in the database of the user's data.
  */
@@ -157,10 +158,11 @@ export type Verdict =
       /** The request that this key was first used with, if it was kept. */
       readonly request: Uint8Array | null
     }
-  | { readonly kind: 'replay'; readonly state: 'complete' | 'failed'; readonly answer: Answer }
+  /** `settled`: this claim found the holder gone and ended the key, because its work must not run again. */
+  | { readonly kind: 'replay'; readonly state: 'complete' | 'failed'; readonly answer: Answer; readonly settled?: boolean }
   | { readonly kind: 'in-progress'; readonly retryAfterMs: number }
   | { readonly kind: 'mismatch'; readonly part: FingerprintPart }
-  | { readonly kind: 'parked'; readonly answer: Answer }
+  | { readonly kind: 'parked'; readonly answer: Answer; readonly settled?: boolean }
 
 export interface LeaseRenewal extends Lease {
   readonly leaseMs: number

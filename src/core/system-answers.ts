@@ -6,8 +6,8 @@ import { type Answer, reply } from './answer.js'
 export const outcomeUnknown: Answer = problem(
   'outcome_unknown',
   'The outcome of this request is unknown',
-  'The server stopped while it worked on this request, and the work must not simply run again. ' +
-    'Ask whether it took effect before you send it with a new key.',
+  'The server cannot tell whether this request took effect, and must not simply try it again. ' +
+    'Find out whether it did before you send it with a new key.',
 )
 
 export const workFailed: Answer = problem(

@@ -28,13 +28,18 @@ type WithoutKey<Event> = Event extends unknown ? Omit<Event, keyof KeyRef> : nev
 export type Report = (ref: KeyRef, event: WithoutKey<OnceEvent>) => void
 
 /** A listener that throws must not change what happens to a key. */
-export function reporter(listener: ((event: OnceEvent) => void) | undefined): Report {
+export function reporter(listener: ((event: OnceEvent) => unknown) | undefined): Report {
   if (!listener) return () => {}
   return function report({ tenant, scope, key }, event) {
     try {
-      listener({ tenant, scope, key, ...event } as OnceEvent)
+      const result: unknown = listener({ tenant, scope, key, ...event } as OnceEvent)
+      if (result instanceof Promise) result.catch(warn)
     } catch (error) {
-      process.emitWarning(`onEvent threw: ${String(error)}`, { code: 'ONCEKEY_LISTENER' })
+      warn(error)
     }
   }
+}
+
+function warn(error: unknown): void {
+  process.emitWarning(`onEvent threw: ${String(error)}`, { code: 'ONCEKEY_LISTENER' })
 }

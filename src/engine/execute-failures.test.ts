@@ -3,11 +3,12 @@ import { type Answer, bodyOf, reply } from '../core/answer.js'
 import type { AfterFailure } from '../core/policy.js'
 import { resolveRetention } from '../core/retention.js'
 import { outcomeUnknown, workFailed } from '../core/system-answers.js'
+import { createOnce } from '../create-once.js'
 import { memoryStore } from '../stores/memory/index.js'
 import { manualClock } from '../testing/manual-clock.js'
-import { createOnce } from './create-once.js'
 import type { OnceEvent } from './events.js'
-import type { ExecuteOptions, Run } from './execute.js'
+import type { ExecuteOptions } from './execute.js'
+import type { Run } from './held.js'
 
 const second = 1_000
 const ref = { tenant: 'tenant', scope: 'orders.create', key: 'key-1' }

@@ -46,7 +46,10 @@ export async function execute<R extends Answer>(
   return whileHolding(parts, claim, policy, verdict, since, (held) => runWork(held, work))
 }
 
-function checkOptions({ afterFailure, request }: ExecuteOptions): void {
+function checkOptions({ afterFailure, request, fingerprint }: ExecuteOptions): void {
+  if (fingerprint !== false && (typeof fingerprint !== 'object' || fingerprint === null)) {
+    throw new OncekeyError('option_invalid', 'fingerprint says what the request asks for: pass its parts, or false to compare nothing.')
+  }
   if (afterFailure !== 'rerun' && afterFailure !== 'store' && afterFailure !== 'park') {
     throw new OncekeyError(
       'option_invalid',

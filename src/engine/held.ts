@@ -1,4 +1,4 @@
-import { type Answer, type Reply, withinCap } from '../core/answer.js'
+import { type Answer, type BodyOf, type Reply, withinCap } from '../core/answer.js'
 import { crashPoint } from '../core/crash-points.js'
 import { checkName, derivedKey } from '../core/key.js'
 import type { Policy } from '../core/policy.js'
@@ -6,7 +6,7 @@ import type { Lease } from '../core/record.js'
 import type { KeyClaim, StepRecord, Verdict, WriteResult } from '../core/store.js'
 import { outcomeUnknown, workFailed } from '../core/system-answers.js'
 import { type Holding, leaseLost } from './lease-keeper.js'
-import type { BodyOf, Outcome } from './outcome.js'
+import type { Outcome } from './outcome.js'
 import type { EngineParts } from './parts.js'
 import { type Patience, patiently } from './patience.js'
 
@@ -109,6 +109,7 @@ export async function storeAnswer<R extends Answer>(held: Held, finished: R, ste
   } as const
   let result: WriteResult
   crashPoint('finish:before')
+  holding.ending()
   try {
     result = await patiently(() => parts.store.keyFinish(finish), whileCertain(held), parts)
   } catch (error) {
@@ -131,6 +132,7 @@ export async function settleFailure(held: Held, error: unknown, steps: readonly 
   const { store, report } = parts
   const { retention } = policy
   const reason = reasonOf(error)
+  holding.ending()
   const settle = {
     rerun: { type: 'released', write: () => store.keyRelease({ lease, reason, steps }) },
     store: { type: 'failed', write: () => store.keyFinish({ lease, state: 'failed', answer: workFailed, retention, reason, steps }) },

@@ -22,6 +22,8 @@ export interface Holding {
   certainUntil(): number
   /** True once the store said that somebody else has the key. */
   isLost(): boolean
+  /** The last write is under way: from now on a heartbeat that finds nothing to renew may be its doing. */
+  ending(): void
   /** Stops the heartbeats. */
   letGo(): void
 }
@@ -31,6 +33,8 @@ interface Held extends HoldOptions {
   readonly controller: AbortController
   certainUntil: number
   standing: 'held' | 'lost' | 'expired'
+  ending: boolean
+  renewing: boolean
 }
 
 /** A lease is renewed three times before it runs out: one heartbeat may fail. */
@@ -52,7 +56,6 @@ export class LeaseKeeper {
   readonly #held = new Set<Held>()
   #cancelBeat: () => void = () => {}
   #nextBeatAt = Number.POSITIVE_INFINITY
-  #renewing = false
 
   constructor(parts: LeaseKeeperParts) {
     this.#parts = parts
@@ -60,13 +63,24 @@ export class LeaseKeeper {
 
   hold(ref: KeyRef, options: HoldOptions): Holding {
     const controller = new AbortController()
-    const held: Held = { ...options, ref, controller, certainUntil: options.since + options.leaseMs, standing: 'held' }
+    const held: Held = {
+      ...options,
+      ref,
+      controller,
+      certainUntil: options.since + options.leaseMs,
+      standing: 'held',
+      ending: false,
+      renewing: false,
+    }
     this.#held.add(held)
     this.#planBeat()
     return {
       signal: controller.signal,
       certainUntil: () => held.certainUntil,
       isLost: () => held.standing === 'lost',
+      ending: () => {
+        held.ending = true
+      },
       letGo: () => {
         this.#held.delete(held)
         if (this.#held.size === 0) this.#planBeat()
@@ -79,24 +93,30 @@ export class LeaseKeeper {
     const { clock } = this.#parts
     const now = clock.monotonic()
     let delayMs = Number.POSITIVE_INFINITY
-    for (const { leaseMs, maxRunMs, since, standing } of this.#held) {
-      if (standing === 'held') delayMs = Math.min(delayMs, leaseMs / beatsPerLease, Math.max(1, since + maxRunMs - now))
+    for (const { leaseMs, maxRunMs, since, standing, certainUntil, controller } of this.#held) {
+      if (standing !== 'held') continue
+      const doubtAt = controller.signal.aborted ? Number.POSITIVE_INFINITY : certainUntil
+      delayMs = Math.min(delayMs, leaseMs / beatsPerLease, Math.max(1, Math.min(since + maxRunMs, doubtAt) - now))
     }
     if (this.#held.size > 0 && now + delayMs >= this.#nextBeatAt) return
     this.#cancelBeat()
     this.#nextBeatAt = now + delayMs
     if (delayMs === Number.POSITIVE_INFINITY) return
-    this.#cancelBeat = clock.schedule(() => {
-      this.#nextBeatAt = Number.POSITIVE_INFINITY
-      this.#beat()
-    }, delayMs)
+    this.#cancelBeat = clock.schedule(
+      () => {
+        this.#nextBeatAt = Number.POSITIVE_INFINITY
+        this.#beat()
+      },
+      delayMs,
+      { background: true },
+    )
   }
 
   #beat(): void {
     const now = this.#parts.clock.monotonic()
     for (const held of this.#held) this.#watch(held, now)
     // Not awaited: a heartbeat that hangs must not stop the watch over time.
-    void this.#renew([...this.#held].filter(({ standing }) => standing === 'held'))
+    void this.#renew([...this.#held].filter(({ standing, renewing }) => standing === 'held' && !renewing))
     this.#planBeat()
   }
 
@@ -113,8 +133,8 @@ export class LeaseKeeper {
   }
 
   async #renew(leases: readonly Held[]): Promise<void> {
-    if (leases.length === 0 || this.#renewing) return
-    this.#renewing = true
+    if (leases.length === 0) return
+    for (const held of leases) held.renewing = true
     const { store, clock, report } = this.#parts
     const sentAt = clock.monotonic()
     // Given up in time for another try within the lease: the connection it went out on may be dead.
@@ -126,12 +146,12 @@ export class LeaseKeeper {
         // Work that has finished meanwhile holds nothing any more: its "lost" is its own finish.
         if (!this.#held.has(held)) continue
         if (standings[index] === 'renewed') held.certainUntil = sentAt + held.leaseMs
-        if (standings[index] === 'lost') this.#lose(held)
+        if (standings[index] === 'lost' && !held.ending) this.#lose(held)
       }
     } catch (error) {
       for (const { ref } of leases) report(ref, { type: 'heartbeat-failed', error })
     } finally {
-      this.#renewing = false
+      for (const held of leases) held.renewing = false
     }
   }
 

@@ -1,17 +1,18 @@
-import type { Answer, Reply } from '../core/answer.js'
+import type { Answer, BodyOf, Reply } from '../core/answer.js'
 import type { FingerprintPart } from '../core/fingerprint/fingerprint.js'
 import type { KeyRef } from '../core/key.js'
 import type { Verdict } from '../core/store.js'
+import { holderGone } from '../core/system-answers.js'
 import type { EngineParts } from './parts.js'
-
-export type BodyOf<R> = R extends Reply<infer Body> ? Body : never
 
 export type Outcome<R extends Answer = Reply> =
   /** The work ran, now. `stored: false`: the store could not be told, and `error` says why. */
   | { readonly kind: 'executed'; readonly answer: Reply<BodyOf<R>>; readonly stored: true }
   | { readonly kind: 'executed'; readonly answer: Reply<BodyOf<R>>; readonly stored: false; readonly error: unknown }
-  /** The work ran before; this is its answer, byte for byte. `failed`: it is an error that the system or a person stored. */
-  | { readonly kind: 'replayed'; readonly answer: Reply<BodyOf<R>>; readonly state: 'complete' | 'failed' }
+  /** The work ran before; this is its answer, byte for byte. */
+  | { readonly kind: 'replayed'; readonly answer: Reply<BodyOf<R>>; readonly state: 'complete' }
+  /** The key was ended by the system or a person, with this error. */
+  | { readonly kind: 'replayed'; readonly answer: Answer; readonly state: 'failed' }
   | { readonly kind: 'in-progress'; readonly retryAfterMs: number }
   | { readonly kind: 'mismatch'; readonly part: FingerprintPart }
   | { readonly kind: 'parked'; readonly answer: Answer }
@@ -24,8 +25,9 @@ export function outcomeOf<R extends Answer>(
 ): Outcome<R> {
   switch (verdict.kind) {
     case 'replay':
+      if (verdict.settled) report(ref, { type: 'failed', error: holderGone })
       report(ref, { type: 'replayed', state: verdict.state })
-      return { kind: 'replayed', answer: verdict.answer as Reply<BodyOf<R>>, state: verdict.state }
+      return { kind: 'replayed', answer: verdict.answer as Reply<BodyOf<R>>, state: verdict.state as 'complete' }
     case 'in-progress':
       report(ref, { type: 'met-in-progress', retryAfterMs: verdict.retryAfterMs })
       return { kind: 'in-progress', retryAfterMs: verdict.retryAfterMs }
@@ -33,6 +35,7 @@ export function outcomeOf<R extends Answer>(
       report(ref, { type: 'mismatched', part: verdict.part })
       return { kind: 'mismatch', part: verdict.part }
     case 'parked':
+      if (verdict.settled) report(ref, { type: 'parked', error: holderGone })
       report(ref, { type: 'met-parked' })
       return { kind: 'parked', answer: verdict.answer }
   }

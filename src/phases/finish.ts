@@ -1,7 +1,7 @@
-import { type Answer, checkAnswer, type Reply, withinCap } from '../core/answer.js'
+import { type Answer, type BodyOf, checkAnswer, type Reply, withinCap } from '../core/answer.js'
 import { crashPoint } from '../core/crash-points.js'
 import { whileCertain } from '../engine/held.js'
-import type { BodyOf, Outcome } from '../engine/outcome.js'
+import type { Outcome } from '../engine/outcome.js'
 import { patiently } from '../engine/patience.js'
 import type { Ledger } from './ledger.js'
 import { commitTogether } from './transaction.js'
@@ -19,6 +19,7 @@ export async function finish<Tx, R extends Answer>(ledger: Ledger<Tx>, work: (tx
           crashPoint('finish:worked')
           const kept = withinCap(finished, parts.maxAnswerBytes)
           const { retention } = policy
+          ledger.held.holding.ending()
           const finish = { lease, state: 'complete', answer: kept, retention, steps: ledger.uncommitted, jobs } as const
           if ((await ledger.store.keyFinishWithin(finish, tx)) === 'lost') ledger.lose()
           return finished

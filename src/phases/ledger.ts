@@ -188,6 +188,7 @@ export class Ledger<Tx> {
     const error = new OncekeyError(code, `The key is parked for a person to look at: ${reason}.`)
     const park = { lease, answer: outcomeUnknown, reason, step, steps: this.uncommitted }
     crashPoint('park:before')
+    this.held.holding.ending()
     const result = await this.#orEnd(patiently(() => parts.store.keyPark(park), whileCertain(this.held), parts))
     crashPoint('park:after')
     if (result === 'lost') this.lose()

@@ -1,10 +1,10 @@
-import { type Answer, checkAnswer, type Reply, reply, withinCap } from '../core/answer.js'
+import { type Answer, type BodyOf, checkAnswer, type Reply, reply, withinCap } from '../core/answer.js'
 import type { FingerprintRequest } from '../core/fingerprint/fingerprint.js'
 import { checkKeyRef, type KeyRef } from '../core/key.js'
 import { type PolicyOptions, resolvePolicy } from '../core/policy.js'
 import type { StepStore } from '../core/store.js'
 import { leaseLost } from '../engine/lease-keeper.js'
-import { type BodyOf, type Outcome, outcomeOf } from '../engine/outcome.js'
+import { type Outcome, outcomeOf } from '../engine/outcome.js'
 import type { EngineParts } from '../engine/parts.js'
 
 export interface WithinOptions extends KeyRef, Pick<PolicyOptions, 'retention' | 'retentionFloor'> {

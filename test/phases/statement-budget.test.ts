@@ -1,55 +1,59 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createOnce, reply } from '../../src/index.js'
 import { fromPg, migrate, postgresStore } from '../../src/stores/postgres/index.js'
 import { startPostgres } from '../support/postgres/server.js'
+import { waitUntil } from '../support/wait-until.js'
 
 // A server of its own that logs every statement: what it was asked is counted there, not in our code.
+const folder = await mkdtemp(join(tmpdir(), 'oncekey-log-'))
+const logFile = join(folder, 'postgres.log')
 let server: Awaited<ReturnType<typeof startPostgres>>
-let pool: pg.Pool
 
 beforeAll(async () => {
-  server = await startPostgres({ flags: { logging_collector: 'on', log_statement: 'all', log_line_prefix: '@%a@' } })
-  pool = new pg.Pool({ connectionString: server.url })
+  server = await startPostgres({ logFile, flags: { log_statement: 'all', log_line_prefix: '@%a@' } })
+  const pool = new pg.Pool({ connectionString: server.url })
   await migrate(fromPg(pool))
   await pool.query('create table things (id text primary key)')
+  await pool.end()
 })
 
 afterAll(async () => {
-  await pool?.end()
   await server?.stop()
+  await rm(folder, { recursive: true, force: true })
 })
 
 /** The statements that the server saw of that application, as `begin`, `commit`, `user` (the test's own) or `ours`. */
 async function statementsOf(application: string): Promise<string[]> {
-  const { rows } = await pool.query('select pg_read_file(pg_current_logfile()) as log')
-  const entries = (rows[0].log as string).split(/^@(?=[^@\n]*@)/m)
+  const entries = (await readFile(logFile, 'utf8')).split(/^@(?=[^@\n]*@)/m)
   return entries
     .filter((entry) => entry.startsWith(`${application}@`))
     .flatMap((entry) => /LOG: {2}(?:statement|execute [^:]*): ([\s\S]*)/.exec(entry)?.[1] ?? [])
     .map((text) => {
-      const word = /^\s*(begin|commit|rollback)\b/i.exec(text)?.[1]
+      const word = /^\s*(begin|commit|rollback|select 'the end')/i.exec(text)?.[1]
       return word?.toLowerCase() ?? (text.includes('things') ? 'user' : 'ours')
     })
 }
 
-/** Runs on a connection of its own, warm, and returns what the server saw. */
-async function count(name: string, work: (once: ReturnType<typeof serviceOn>) => Promise<unknown>, warmUp = true): Promise<string[]> {
-  const own = new pg.Pool({ connectionString: server.url, max: 1 })
+/** Runs on a connection of its own, warm, and returns what the server saw of it. */
+async function count(name: string, work: (once: ReturnType<typeof serviceOn>) => Promise<unknown>): Promise<string[]> {
+  const own = new pg.Pool({ connectionString: server.url, max: 1, application_name: name })
   const once = serviceOn(own)
   // The schema is checked once in a process; that is not what a request costs.
-  if (warmUp) await once.execute({ tenant: 'warm', scope: name, key: 'up', fingerprint: false, afterFailure: 'rerun' }, () => reply(200))
-  await own.query(`set application_name = '${name}'`)
+  await once.execute({ tenant: 'warm', scope: name, key: 'up', fingerprint: false, afterFailure: 'rerun' }, () => reply(200))
+  await own.query(`select 'the beginning'`)
   await work(once)
+  await own.query(`select 'the end'`)
   await own.end()
-  const [first, ...statements] = await statementsOf(name)
-  // The SET itself is logged under the name that it sets on some versions only.
-  return first === 'ours' && statements.length > 0 && (await startsWithSet(name)) ? statements : [first as string, ...statements]
-}
-
-async function startsWithSet(name: string): Promise<boolean> {
-  const { rows } = await pool.query('select pg_read_file(pg_current_logfile()) as log')
-  return new RegExp(`^@${name}@LOG: +statement: set application_name`, 'm').test(rows[0].log as string)
+  const log = await waitUntil('the log is written', async () => {
+    const statements = await statementsOf(name)
+    return statements.at(-1) === "select 'the end'" ? statements : undefined
+  })
+  // Check of the schema, claim and finish of the warm-up, and the mark.
+  return log.slice(4, -1)
 }
 
 function serviceOn(own: pg.Pool) {

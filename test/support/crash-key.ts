@@ -10,7 +10,8 @@ export function retrier(pool: pg.Pool, key: string, options: Omit<OnceOptions, '
     /** One retry: runs the work if the key is free, and says what came of it and by whom it was done. */
     async retry() {
       const outcome = await once.execute(request, () => reply(200, { by: process.pid }))
-      const by = outcome.kind === 'executed' || outcome.kind === 'replayed' ? bodyOf(outcome.answer).by : null
+      const done = outcome.kind === 'executed' || (outcome.kind === 'replayed' && outcome.state === 'complete')
+      const by = done ? bodyOf(outcome.answer).by : null
       return { kind: outcome.kind, by }
     },
   }

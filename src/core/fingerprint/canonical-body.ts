@@ -5,10 +5,11 @@ import { isFaithfulJson } from './faithful-json.js'
 
 /** The bytes that stand for a body, and how they were made: bodies made in different ways are never equal. */
 export interface CanonicalBody {
-  readonly form: 'none' | 'json' | 'bytes'
+  readonly form: 'none' | 'json' | 'bytes' | 'text'
   readonly bytes: Uint8Array
 }
 
+const loneSurrogate = /\p{Surrogate}/u
 const encoder = new TextEncoder()
 const none: CanonicalBody = { form: 'none', bytes: new Uint8Array() }
 
@@ -17,7 +18,13 @@ const none: CanonicalBody = { form: 'none', bytes: new Uint8Array() }
  * numbers beyond a double), that is not valid, or that is nested absurdly deep: then only the very same bytes are equal.
  */
 export function canonicalBody(body: Uint8Array | string | undefined, mediaType: string, excluded: readonly string[]): CanonicalBody {
-  if (body === undefined || body.length === 0) return none
+  if (body === undefined) return none
+  if (typeof body !== 'string' && !(body instanceof Uint8Array)) {
+    throw new OncekeyError('fingerprint_input_invalid', 'The body to fingerprint is a text or a Uint8Array; pass a parsed one as `value`.')
+  }
+  if (body.length === 0) return none
+  // Such a text has no UTF-8 form: an encoder would make the same bytes of different ones.
+  if (typeof body === 'string' && loneSurrogate.test(body)) return { form: 'text', bytes: Buffer.from(body, 'utf16le') }
   const bytes = typeof body === 'string' ? encoder.encode(body) : body
   const json = isJson(mediaType) ? canonicalJson(bytes, excluded) : null
   return json === null ? { form: 'bytes', bytes } : { form: 'json', bytes: encoder.encode(json) }

@@ -13,7 +13,7 @@ export function checkPointers(pointers: readonly string[]): readonly string[] {
     if (typeof pointer !== 'string' || !/^(\/([^~/]|~[01])*)+$/.test(pointer)) {
       throw new OncekeyError(
         'option_invalid',
-        `${JSON.stringify(pointer)} is not a JSON Pointer to a member: write it like '/meta/sent_at'.`,
+        `${typeof pointer === 'string' ? JSON.stringify(pointer) : `A ${typeof pointer}`} is not a JSON Pointer to a member: write it like '/meta/sent_at'.`,
       )
     }
   }
@@ -41,7 +41,8 @@ export function withoutParameters(query: string, names: readonly string[]): stri
 }
 
 function parameterName(pair: string): string {
-  return [...new URLSearchParams(pair).keys()][0] ?? ''
+  // The ampersand keeps a leading question mark from being taken for the beginning of the query.
+  return [...new URLSearchParams(`&${pair}`).keys()][0] ?? ''
 }
 
 const unescapeStep = (step: string) => step.replaceAll('~1', '/').replaceAll('~0', '~')

@@ -24,7 +24,8 @@ export interface FingerprintOptions {
    * any, fingerprints are plain hashes, and somebody who reads the table can test guesses of what a body said. Default none.
    */
   secrets?: readonly FingerprintSecret[]
-  /** Parts that may differ between honest retries. A change of this list makes retries of older keys mismatch. Default none. */
+  /** Parts that may differ between honest retries. A change of this list makes retries of older keys mismatch, and body members are only
+   * found in JSON that is compared by its meaning. Default none. */
   exclude?: Exclusions
 }
 
@@ -40,6 +41,7 @@ export function createFingerprinter(
   versions: ReadonlyMap<number, FingerprintVersion> = knownVersions,
 ): (request: FingerprintRequest) => Fingerprint {
   const exclusions = { body: checkPointers(exclude.body ?? []), query: exclude.query ?? [] }
+  if (!Array.isArray(exclusions.query)) throw new OncekeyError('option_invalid', 'exclude.query is a list of parameter names.')
   const ring = secretRing(secrets)
   const currentSecret = secrets.length > 0 ? (ring.keys().next().value as string) : hex(noSecretId)
   const currentVersion = [...versions.keys()].at(-1) as number

@@ -21,6 +21,7 @@ export function memoryStore({ clock = systemClock }: { clock?: Clock } = {}): St
     async keyClaim(claim) {
       const ref = checkKeyRef(claim)
       const id = keyId(ref)
+      let settled = false
       for (;;) {
         const now = clock.now()
         const record = records.get(id)
@@ -34,10 +35,11 @@ export function memoryStore({ clock = systemClock }: { clock?: Clock } = {}): St
           case 'take-over':
             return execute(save(takenOver(record as KeyRecord, claim, now)))
           case 'settle':
-            save(settled(record as KeyRecord, decision.as, claim, now))
+            save(ended(record as KeyRecord, decision.as, claim, now))
+            settled = true
             continue
           default:
-            return report(record as KeyRecord, decision)
+            return settled ? { ...report(record as KeyRecord, decision), settled } : report(record as KeyRecord, decision)
         }
       }
     },
@@ -137,7 +139,7 @@ function takenOver(record: KeyRecord, { owner, leaseMs }: KeyClaim, now: number)
 }
 
 /** The holder is gone and its work must not run again. The fence rises, so that the holder cannot come back either. */
-function settled(record: KeyRecord, state: 'failed' | 'parked', { retention }: KeyClaim, now: number): KeyRecord {
+function ended(record: KeyRecord, state: 'failed' | 'parked', { retention }: KeyClaim, now: number): KeyRecord {
   return {
     ...record,
     state,

@@ -27,10 +27,12 @@ export function claimer(tables: Tables) {
 
   async function claim(db: Queryable, wanted: KeyClaim): Promise<Verdict> {
     const id = keyId(checkKeyRef(wanted))
+    let settled = false
     for (let looks = 0; looks < maxLooks; looks += 1) {
       const found = await find(db, id, wanted)
       const verdict = found && (await follow(db, found, wanted))
-      if (verdict) return verdict
+      if (verdict === 'settled') settled = true
+      else if (verdict) return settled && (verdict.kind === 'parked' || verdict.kind === 'replay') ? { ...verdict, settled } : verdict
     }
     return { kind: 'in-progress', retryAfterMs: wanted.leaseMs }
   }
@@ -47,7 +49,7 @@ export function claimer(tables: Tables) {
   }
 
   /** What a found key comes to; undefined if it changed meanwhile, and must be looked at again. */
-  async function follow(db: Queryable, { record, inserted, now }: Found, wanted: KeyClaim): Promise<Verdict | undefined> {
+  async function follow(db: Queryable, { record, inserted, now }: Found, wanted: KeyClaim): Promise<Verdict | 'settled' | undefined> {
     if (inserted) return execute(record)
     if (record.scope !== wanted.scope || record.key !== wanted.key) {
       throw new OncekeyError('store_key_collision', `Two different keys have the id ${record.id}. Neither was run; use another key.`)
@@ -65,8 +67,7 @@ export function claimer(tables: Tables) {
         return created && execute(created)
       }
       case 'settle':
-        await settle(db, record, decision.as, wanted.retention)
-        return undefined
+        return (await settle(db, record, decision.as, wanted.retention)) ? 'settled' : undefined
       case 'create':
         return undefined
       default:

@@ -29,7 +29,10 @@ export async function migrate<Tx>(
       await db.query('select pg_advisory_xact_lock(hashtextextended($1, 0))', [`oncekey migrate ${schema}`])
       // A user without the right to create schemas may still migrate one that was made for it.
       const [existing] = await db.query('select 1 as found from pg_namespace where nspname = $1', [schema])
-      await connection.script(tx, `${existing ? '' : `create schema ${quoted};`}${migrationsTable(quoted)}`)
+      const [table] = await db.query(`select 1 as found from pg_tables where schemaname = $1 and tablename = 'migrations'`, [schema])
+      // Asked first rather than "if not exists", which would send a notice at every start.
+      if (!existing) await connection.script(tx, `create schema ${quoted};`)
+      if (!table) await connection.script(tx, migrationsTable(quoted))
       const applied = await appliedMigrations(db, quoted)
       checkHistory(applied, steps, schema)
       const missing = steps.filter(({ version }) => version > applied.length)
@@ -41,11 +44,14 @@ export async function migrate<Tx>(
   }
 }
 
-/** The SQL that `migrate()` would run on an empty database, for people who run migrations with a tool of their own. */
+/**
+ * The SQL that `migrate()` would run on an empty database, for people who run migrations with a tool of their own. Run it in one
+ * transaction.
+ */
 export function migrationSql({ schema = 'oncekey' }: MigrateOptions = {}): string {
   const quoted = quotedSchema(schema)
   const steps = migrations.map((step) => scriptOf(step, quoted))
-  return ['begin;', `create schema if not exists ${quoted};`, migrationsTable(quoted), ...steps, 'commit;', ''].join('\n')
+  return [`create schema if not exists ${quoted};`, migrationsTable(quoted), ...steps, ''].join('\n')
 }
 
 /** Throws unless the tables are there and this release can work with them. */
@@ -95,7 +101,7 @@ async function appliedMigrations(db: Queryable, quoted: string): Promise<Applied
 
 function migrationsTable(quoted: string): string {
   return `
-create table if not exists ${quoted}.migrations (
+create table ${quoted}.migrations (
   version    integer     primary key,
   name       text        not null,
   breaking   boolean     not null,

@@ -3,9 +3,9 @@
 // The server lives exactly as long as this process's standard input stays open. The parent never has to
 // remember to stop it: a clean exit, a failed run, Ctrl-C and even `kill -9` of the parent all close the pipe.
 //
-// Started with `--port` unset it picks a free one, prints one line `{"url": …}` and then stays silent.
+// It picks a free port, prints one line `{"url": …}` and then stays silent; the server's log goes to `logFile`, if one is given.
 import { spawn, spawnSync } from 'node:child_process'
-import { accessSync, chownSync, constants, cpSync, mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs'
+import { accessSync, appendFileSync, chownSync, constants, cpSync, mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -46,6 +46,7 @@ async function start() {
   let log = ''
   let ready = false
   server.stderr.setEncoding('utf8').on('data', (text) => {
+    if (settings.logFile) appendFileSync(settings.logFile, text)
     if (ready) return
     log += text
     if (!log.includes('ready to accept connections')) return

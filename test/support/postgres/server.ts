@@ -9,7 +9,7 @@ interface PostgresServer {
 }
 
 /** A throw-away Postgres server that cannot outlive this process. */
-export async function startPostgres(settings: { flags?: Record<string, string | number>; directory?: string } = {}) {
+export async function startPostgres(settings: { flags?: Record<string, string | number>; directory?: string; logFile?: string } = {}) {
   const guardian = spawn(
     process.execPath,
     [fileURLToPath(new URL('./guardian.mjs', import.meta.url)), JSON.stringify(settings)],

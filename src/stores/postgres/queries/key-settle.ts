@@ -9,7 +9,7 @@ import { noted } from './together.js'
 
 /**
  * Ends a key whose holder is gone and whose work must not run again: its outcome is unknown, and says so. The fence rises,
- * so that the holder cannot come back. Changes nothing if the row is not what it was any more; the caller looks again.
+ * so that the holder cannot come back. False if the row is not what it was any more; the caller looks again.
  */
 export function keySettle(tables: Tables) {
   const write = `
@@ -22,8 +22,8 @@ export function keySettle(tables: Tables) {
     returning *`
   const text = noted(tables, write, { what: 'state', detail: 'reason' }, 'state')
 
-  return async (db: Queryable, seen: KeyRecord, state: 'failed' | 'parked', retention: ResolvedRetention): Promise<void> => {
-    await db.query(text, [
+  return async (db: Queryable, seen: KeyRecord, state: 'failed' | 'parked', retention: ResolvedRetention): Promise<boolean> => {
+    const rows = await db.query(text, [
       seen.tenant,
       seen.id,
       seen.incarnation,
@@ -35,5 +35,6 @@ export function keySettle(tables: Tables) {
       retentionValue(retention.ms),
       retentionValue(retention.floorMs),
     ])
+    return rows.length > 0
   }
 }

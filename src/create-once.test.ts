@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
-import { reply } from '../core/answer.js'
-import { isOncekeyError } from '../core/errors.js'
-import type { KeyClaim } from '../core/store.js'
-import { memoryStore } from '../stores/memory/index.js'
+import { reply } from './core/answer.js'
+import { isOncekeyError } from './core/errors.js'
+import type { KeyClaim } from './core/store.js'
 import { createOnce, type OnceOptions } from './create-once.js'
-import type { ExecuteOptions } from './execute.js'
+import type { ExecuteOptions } from './engine/execute.js'
+import { memoryStore } from './stores/memory/index.js'
 
 function setup() {
   const claims: KeyClaim[] = []

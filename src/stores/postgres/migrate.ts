@@ -26,7 +26,7 @@ export async function migrate<Tx>(
   try {
     return await connection.transaction(async (tx) => {
       const db = connection.within(tx)
-      await db.query('select pg_advisory_xact_lock(hashtextextended($1, 0))', [`oncekey migrate ${schema}`])
+      await db.query('select pg_advisory_xact_lock(hashtextextended($1, 0))::text', [`oncekey migrate ${schema}`])
       // A user without the right to create schemas may still migrate one that was made for it.
       const [existing] = await db.query('select 1 as found from pg_namespace where nspname = $1', [schema])
       const [table] = await db.query(`select 1 as found from pg_tables where schemaname = $1 and tablename = 'migrations'`, [schema])

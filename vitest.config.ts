@@ -7,5 +7,7 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 60_000,
     pool: 'forks',
+    // Much of the suite waits for leases and processes, not for a core.
+    maxWorkers: 3,
   },
 })

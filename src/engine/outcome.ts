@@ -25,7 +25,7 @@ export function outcomeOf<R extends Answer>(
 ): Outcome<R> {
   switch (verdict.kind) {
     case 'replay':
-      if (verdict.settled) report(ref, { type: 'failed', error: holderGone })
+      if (verdict.settled) report(ref, { type: 'failed', error: new Error(holderGone) })
       report(ref, { type: 'replayed', state: verdict.state })
       return { kind: 'replayed', answer: verdict.answer as Reply<BodyOf<R>>, state: verdict.state as 'complete' }
     case 'in-progress':
@@ -35,7 +35,7 @@ export function outcomeOf<R extends Answer>(
       report(ref, { type: 'mismatched', part: verdict.part })
       return { kind: 'mismatch', part: verdict.part }
     case 'parked':
-      if (verdict.settled) report(ref, { type: 'parked', error: holderGone })
+      if (verdict.settled) report(ref, { type: 'parked', error: new Error(holderGone) })
       report(ref, { type: 'met-parked' })
       return { kind: 'parked', answer: verdict.answer }
   }

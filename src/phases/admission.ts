@@ -27,7 +27,7 @@ export interface RunRequest<Input> {
 
 export type OperationOutcome<R extends Answer> =
   | Outcome<R>
-  /** The input does not fit the schema and the key is not known: nothing was stored, the same key may come again. */
+  /** The input does not fit the schema, and there is no answer to replay: nothing was stored or changed, the same key may come again. */
   | { readonly kind: 'invalid'; readonly issues: readonly Issue[] }
 
 export interface Admission<Schema extends StandardSchema | undefined> {
@@ -70,7 +70,7 @@ export function admission<Schema extends StandardSchema | undefined>(
     const fingerprint = parts.takeFingerprint({ value: input ?? null })
     const claim: KeyClaim = { ...newClaim(), ...ref, fingerprint, request: inputBytes(input) }
     if (!checked.issues) return { claim, input: checked.value }
-    // A 400 is for keys that nobody knows: a known one replays or mismatches, even if the schema was tightened since.
+    // A known key replays or mismatches, even if the schema was tightened since. Only one that would have to run is invalid.
     const patience = { until: parts.clock.monotonic() + parts.storeTimeoutMs, tries: 3 }
     const known = await patiently(() => parts.store.keyPeek(claim), patience, parts)
     const outcome: OperationOutcome<R> = known ? outcomeOf(parts, claim, known) : { kind: 'invalid', issues: checked.issues }

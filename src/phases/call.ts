@@ -17,7 +17,10 @@ export interface Call {
 }
 
 /** What the other side says about a call that may or may not have arrived. */
-export type Lookup<T> = { readonly as: 'happened'; readonly result: T } | { readonly as: 'did-not-happen' } | { readonly as: 'unknown' }
+export type Finding<T> = { readonly as: 'happened'; readonly result: T } | { readonly as: 'did-not-happen' } | { readonly as: 'unknown' }
+
+/** Asks the other side about a call by its derived key. */
+export type LookUp<T> = (call: Pick<Call, 'key' | 'signal'>) => Promise<Finding<T>>
 
 export interface CallOptions<T> {
   /**
@@ -26,7 +29,7 @@ export interface CallOptions<T> {
    * - a function that asks the other side: for one that can be asked. Commits an intent before the call.
    * - `'park'` the key for a person: for a side that has neither. Commits an intent before the call; it is never made twice.
    */
-  whenUnknown?: 'resend' | 'park' | ((call: Pick<Call, 'key' | 'signal'>) => Promise<Lookup<T>>)
+  whenUnknown?: 'resend' | 'park' | LookUp<T>
   /**
    * For `'resend'`: how long the other side is sure to remember the key, from our last commit on. Later the key is parked instead.
    * Too long: the other side has forgotten, and does it again. Default 23 h, an hour less than what Stripe promises.
@@ -65,8 +68,8 @@ export async function call<Tx, T>(
     if (stored?.kind === 'call') return fromResultJson<T>(stored.result)
     if (stored?.kind === 'refused') throw refused(name, stored.result)
     if (stored?.kind === 'phase') await ledger.park(`'${name}' is a call in the code, but was a phase before`, 'step_unknown')
-    if (stored?.kind === 'intent') {
-      const found = await settleIntent(stored.ageMs)
+    if (stored?.kind === 'intent' && whenUnknown !== 'resend') {
+      const found = await settleIntent(whenUnknown, stored.ageMs)
       if (found) return found.result
     } else if (whenUnknown === 'resend' && ledger.held.lease.fence > 1 && ledger.lastCommitAgeMs() > limits.resendWithinMs) {
       await ledger.park(
@@ -79,11 +82,10 @@ export async function call<Tx, T>(
   })
 
   /** An earlier attempt was about to make the call. */
-  async function settleIntent(ageMs: number): Promise<{ result: Json<T> } | undefined> {
-    if (whenUnknown === 'resend') return undefined
-    if (whenUnknown === 'park') return ledger.park(`an earlier attempt may have made the call '${name}'`, 'key_parked', name)
+  async function settleIntent(ask: 'park' | LookUp<T>, ageMs: number): Promise<{ result: Json<T> } | undefined> {
+    if (ask === 'park') return ledger.park(`an earlier attempt may have made the call '${name}'`, 'key_parked', name)
     ledger.assertHeld()
-    const found = await whenUnknown({ key, signal: ledger.held.holding.signal })
+    const found = await ask({ key, signal: ledger.held.holding.signal })
     if (found.as === 'unknown') return ledger.park(`the other side cannot tell whether the call '${name}' took effect`, 'key_parked', name)
     if (found.as === 'happened') {
       const result = resultJson(name, found.result)
@@ -124,7 +126,7 @@ export async function call<Tx, T>(
   }
 
   async function handle(error: unknown): Promise<never> {
-    const meaning = classify(error)
+    const meaning = meaningOf(error)
     if (meaning === 'refused') {
       const result = JSON.stringify({ message: error instanceof Error ? error.message : String(error) })
       await remember('refused', result)
@@ -141,6 +143,15 @@ export async function call<Tx, T>(
     throw error
   }
 
+  /** A classification that throws has not understood the error either. */
+  function meaningOf(error: unknown): 'refused' | 'retry' | 'unknown' {
+    try {
+      return classify(error)
+    } catch {
+      return 'unknown'
+    }
+  }
+
   async function inTime(): Promise<T> {
     const { lease, holding, parts } = ledger.held
     if (limits.timeoutMs === null) return work({ key, signal: holding.signal, attempt: lease.fence })
@@ -152,9 +163,8 @@ export async function call<Tx, T>(
         timedOut.abort(error)
         reject(error)
       }, limits.timeoutMs as number)
-      Promise.resolve(work({ key, signal, attempt: lease.fence }))
-        .then(resolve, reject)
-        .finally(cancel)
+      const made = (async () => work({ key, signal, attempt: lease.fence }))()
+      made.then(resolve, reject).finally(cancel)
     })
   }
 }

@@ -25,6 +25,8 @@ export class Ledger<Tx> {
   readonly store: StepStore<Tx>
   /** As the store has it. */
   recoveryPoint: string | null
+  /** True while a call is committed as an intent without a result. */
+  inDoubt = false
   /** Results of calls that travel with the next commit. */
   uncommitted: StepRecord[] = []
   /** The transaction of the phase that is open, and the jobs that are staged in it. */
@@ -41,6 +43,7 @@ export class Ledger<Tx> {
     this.held = held
     this.store = store
     this.recoveryPoint = recoveryPoint
+    this.inDoubt = history.steps.some(({ kind }) => kind === 'intent')
     this.#stored = new Map(history.steps.map((step) => [step.name, step]))
     this.#nextPosition = history.steps.length
     this.#lastCommitAgeMs = history.lastCommitAgeMs
@@ -163,6 +166,7 @@ export class Ledger<Tx> {
     const result = await this.#orEnd(patiently(() => this.store.stepAdvance(advance), whileCertain(this.held), parts))
     crashPoint(`record ${to}:after`)
     if (result === 'lost') this.lose()
+    this.inDoubt = all.at(-1)?.kind === 'intent'
     this.committed(to)
   }
 

@@ -89,7 +89,7 @@ export function defineOperation<Tx, Schema extends StandardSchema | undefined, R
   async function conclude(ledger: Ledger<Tx>, ended: { answer: R } | { error: unknown }): Promise<OperationOutcome<R>> {
     if (!ledger.end && 'answer' in ended) {
       // A removed phase is noticed here, where nothing is left to come to it. The parked end says the rest.
-      await ledger.parkIfStepsAreUnknown('its end').catch(() => {})
+      await ledger.alone('its end', () => ledger.parkIfStepsAreUnknown('its end')).catch(() => {})
     }
     switch (ledger.end?.kind) {
       case 'finished':
@@ -102,7 +102,8 @@ export function defineOperation<Tx, Schema extends StandardSchema | undefined, R
     }
     if ('answer' in ended) return storeAnswer(ledger.held, ended.answer, ledger.uncommitted)
     const { held } = ledger
-    const afterFailure = options.storeErrors ? 'store' : 'rerun'
+    // An error is not the last word while nobody knows what became of a call.
+    const afterFailure = options.storeErrors && !ledger.inDoubt ? 'store' : 'rerun'
     await settleFailure({ ...held, claim: { ...held.claim, afterFailure } }, ended.error, ledger.uncommitted)
     throw ended.error
   }

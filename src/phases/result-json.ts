@@ -2,8 +2,8 @@ import { OncekeyError } from '../core/errors.js'
 import type { Json } from '../core/json.js'
 
 /**
- * The JSON of a step's result, or null for nothing. Whatever would come back as something else than its type says is refused: a
- * first run and a resumed one must see the same value.
+ * The JSON of a step's result, or null for nothing. Whatever would come back as something else than `Json<T>` says is refused: a
+ * first run and a resumed one must see the same value, and the compiler must know which.
  */
 export function resultJson(name: string, value: unknown): string | null {
   if (value === undefined) return null
@@ -28,7 +28,9 @@ export function fromResultJson<T>(text: string | null): Json<T> {
   return (text === null ? undefined : JSON.parse(text)) as Json<T>
 }
 
-function refuseWhatJsonWouldChange(_name: string, value: unknown): unknown {
+function refuseWhatJsonWouldChange(this: Record<string, unknown>, name: string, value: unknown): unknown {
+  const before = this[name]
+  if (before instanceof Date && Number.isNaN(before.getTime())) throw new TypeError('an invalid Date would become null')
   if (typeof value === 'number' && !Number.isFinite(value)) throw new TypeError(`${value} would become null`)
   if (value instanceof Map || value instanceof Set) throw new TypeError(`a ${value.constructor.name} would become {}`)
   return value

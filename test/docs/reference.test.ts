@@ -10,6 +10,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { type Duration, durationMs } from '../../src/core/duration.js'
 import { resolvePolicy } from '../../src/core/policy.js'
 import { createOnce, errorStatuses, reply, retention } from '../../src/index.js'
+import * as rulesOfStores from '../../src/store.js'
 import { memoryStore } from '../../src/stores/memory/index.js'
 import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
 import { manualClock } from '../../src/testing/index.js'
@@ -43,7 +44,7 @@ function rows(text: string): Map<string, string[]> {
 /** The names of an interface's own members, from its source text. */
 function membersOf(name: string, path: string): string[] {
   const [, body = ''] = new RegExp(`\\ninterface ${name}\\b[^{]*\\{\\n(.*?)\\n\\}`, 's').exec(read(path).replaceAll('export ', '')) ?? []
-  const members = [...body.matchAll(/^ {2}(?:readonly )?(\w+)\??[:(]/gm)].map(([, member]) => member as string)
+  const members = [...body.matchAll(/^ {2}(?:readonly )?(\w+)\??[:(<]/gm)].map(([, member]) => member as string)
   if (members.length === 0) throw new Error(`${path} has no interface ${name} with members`)
   return members
 }
@@ -78,11 +79,14 @@ describe('options.md', () => {
   const page = 'docs/reference/options.md'
 
   test.each([
-    ['OnceOptions', 'src/engine/create-once.ts', 'createOnce'],
+    ['OnceOptions', 'src/create-once.ts', 'createOnce'],
     ['PolicyOptions', 'src/core/policy.ts', 'Policy'],
     ['FingerprintRequest', 'src/core/fingerprint/version-1.ts', 'Fingerprint request'],
     ['PostgresStoreOptions', 'src/stores/postgres/postgres-store.ts', 'postgresStore'],
     ['MigrateOptions', 'src/stores/postgres/migrate.ts', 'migrate and migrationSql'],
+    ['LocalOptions', 'src/phases/admission.ts', 'once.local'],
+    ['CallOptions', 'src/phases/call.ts', 'run.call'],
+    ['OperationRun', 'src/phases/operation-run.ts', 'The run of an operation'],
   ])('lists exactly the options of %s', (name, path, heading) => {
     expect([...rows(section(page, heading)).keys()]).toEqual(membersOf(name, path))
   })
@@ -92,7 +96,42 @@ describe('options.md', () => {
     const ref = membersOf('KeyRef', 'src/core/key.ts')
     expect([...rows(options).keys()]).toEqual([...ref, ...membersOf('ExecuteOptions', 'src/engine/execute.ts')])
     const fields = [...run.matchAll(/^\| (`.*?) \|/gm)].flatMap(([, cell]) => (cell as string).replaceAll('`', '').split(', '))
-    expect(fields).toEqual([...ref, ...membersOf('Run', 'src/engine/execute.ts')])
+    expect(fields).toEqual(membersOf('Run', 'src/engine/held.ts'))
+  })
+
+  test('lists exactly the options of operations, and what a request of one takes', () => {
+    const [options = '', request = ''] = section(page, 'once.operation').split('What `run` takes:')
+    const local = membersOf('LocalOptions', 'src/phases/admission.ts')
+    expect([...rows(options).keys()]).toEqual([...local, ...membersOf('OperationOptions', 'src/phases/operation.ts')])
+    expect([...rows(request).keys()]).toEqual(membersOf('RunRequest', 'src/phases/admission.ts'))
+  })
+
+  test('lists exactly the options of within', () => {
+    const ref = membersOf('KeyRef', 'src/core/key.ts')
+    const [, picked = ''] = /WithinOptions extends KeyRef, Pick<PolicyOptions, (.*?)>/.exec(read('src/phases/within.ts')) ?? []
+    const policy = picked.split(' | ').map((name) => name.replaceAll("'", ''))
+    expect([...rows(section(page, 'once.within')).keys()]).toEqual([
+      ...ref,
+      ...policy,
+      ...membersOf('WithinOptions', 'src/phases/within.ts'),
+    ])
+  })
+
+  test('lists exactly the words on a parked key, with what each takes', () => {
+    const words = rows(section(page, 'once.resolve'))
+    expect([...words.keys()]).toEqual(variantsOf('ResolveAs', 'as', 'src/phases/resolve.ts'))
+    const lines = [...read('src/phases/resolve.ts').matchAll(/\| \{ readonly as: '([^']+)'(.*) \}/g)]
+    for (const [, as, others] of lines) {
+      const fields = [...(others as string).matchAll(/readonly (\w+)/g)].map(([, field]) => `\`${field}\``)
+      expect([as, words.get(as as string)?.[0]]).toEqual([as, fields.join(', ')])
+    }
+  })
+
+  test('gives the defaults of calls that are in force', () => {
+    const source = read('src/phases/call.ts')
+    const [, defaults = ''] = /const \{ (.*) \} = options/.exec(source) ?? []
+    for (const name of ['whenUnknown', 'resendWithin', 'settle'])
+      expect(defaults).toContain(`${name} = ${published('run.call', name).replaceAll('`', '')}`)
   })
 
   test('lists exactly the options of fingerprints, secrets and exclusions', () => {
@@ -151,9 +190,10 @@ describe('outcomes-and-events.md', () => {
   const page = 'docs/reference/outcomes-and-events.md'
 
   test('lists exactly the kinds of outcomes', () => {
-    expect([...rows(section(page, 'Outcomes').split('\n### ')[0] as string).keys()]).toEqual(
-      variantsOf('Outcome', 'kind', 'src/engine/execute.ts'),
-    )
+    expect([...rows(section(page, 'Outcomes').split('\n### ')[0] as string).keys()]).toEqual([
+      ...variantsOf('Outcome', 'kind', 'src/engine/outcome.ts'),
+      ...variantsOf('OperationOutcome', 'kind', 'src/phases/admission.ts'),
+    ])
   })
 
   test('lists exactly the types of events', () => {
@@ -162,11 +202,19 @@ describe('outcomes-and-events.md', () => {
 })
 
 describe('store-contract.md', () => {
+  const named = (heading: string) =>
+    [...rows(section('docs/reference/store-contract.md', heading)).keys()].map((call) => call.split('(')[0])
+
   test('lists exactly the verbs of a store', () => {
-    const verbs = [...rows(section('docs/reference/store-contract.md', 'Verbs')).keys()].map((call) => call.split('(')[0])
-    expect(['durability', ...verbs]).toEqual(
-      [...read('src/core/store.ts').matchAll(/^ {2}(?:readonly )?(durability|key\w+|transaction)\b/gm)].map(([, verb]) => verb),
-    )
+    expect(['durability', ...named('Verbs')]).toEqual(membersOf('KeyStore', 'src/core/store.ts'))
+  })
+
+  test('lists exactly the members of the optional steps', () => {
+    expect(named('Steps')).toEqual(membersOf('StepStore', 'src/core/store.ts'))
+  })
+
+  test('lists exactly the rules that stores share', () => {
+    expect(named('The rules that stores share').sort()).toEqual(Object.keys(rulesOfStores).sort())
   })
 })
 
@@ -196,8 +244,37 @@ describe('postgres.md', () => {
     await expect(run('thrown', fails)).rejects.toThrow('the work fails')
     expect((await run('thrown', () => reply(200))).kind).toBe('executed')
     expect((await run('thrown', fails)).kind).toBe('replayed')
-    await database.pool.query(`update oncekey.keys set expires_at = now() - interval '1 day', reap_after = now() - interval '1 day'`)
+    const expire = () =>
+      database.pool.query(`update oncekey.keys set expires_at = now() - interval '1 day', reap_after = now() - interval '1 day'`)
+    await expire()
     expect(await store.keyReap({ limit: 10 })).toBe(1)
+
+    const audited = createOnce({ store: postgresStore(fromPg(pool), { audit: true }) })
+    const order = audited.operation('orders', {}, async (run) => {
+      await run.phase('ordered', (tx) => run.stage(tx, 'receipt', {}))
+      await run.call('charged', fails, { whenUnknown: 'park' })
+      return reply(201)
+    })
+    const attempt = () => order.run({ tenant: 't', key: 'k', input: null })
+    const ref = { tenant: 't', scope: 'orders', key: 'k' }
+    expect((await attempt()).kind).toBe('parked')
+    await audited.resolve(ref, { as: 'happened' })
+    expect((await attempt()).kind).toBe('executed')
+    expect(await audited.history(ref)).not.toEqual([])
+    await expire()
+    expect((await audited.local('local', {}, () => reply(201)).run({ tenant: 't', key: 'k', input: null })).kind).toBe('executed')
+    expect((await run('thrown', () => reply(200))).kind).toBe('executed')
+    await expire()
+    expect((await run('thrown', () => reply(200))).kind).toBe('executed')
+  })
+
+  test('names every table and column', async () => {
+    const { rows: columns } = await database.pool.query<{ column: string; table: string }>(
+      `select table_name as table, column_name as column from information_schema.columns where table_schema = 'oncekey' order by 1, 2`,
+    )
+    const text = section('docs/guide/postgres.md', 'The tables at a glance')
+    const tables = columns.filter(({ table }) => table !== 'migrations')
+    expect(tables.filter(({ table, column }) => !text.includes(`\`oncekey.${table}\``) || !text.includes(`\`${column}\``))).toEqual([])
   })
 })
 

@@ -99,6 +99,30 @@ test('asks the other side before it makes a call again, and believes a "no" only
   expect(new Set(asked).size).toBe(1)
 })
 
+test('does not store an error as final while nobody knows what became of a call', async () => {
+  const { once, tenant } = await setup(database)
+  const operation = once.operation('in-doubt', { storeErrors: true }, async (run) => {
+    await run.call('charge', fails('reset'), { whenUnknown: async () => ({ as: 'happened', result: 'ch_1' }) })
+    return reply(201)
+  })
+  await expect(operation.run({ tenant, key: 'k', input: null })).rejects.toThrow('reset')
+  expect(await operation.run({ tenant, key: 'k', input: null })).toMatchObject({ kind: 'executed', answer: { status: 201 } })
+})
+
+test('takes a classification that throws for an unknown outcome', async () => {
+  const { attempt } = await withCall(
+    {
+      whenUnknown: 'park',
+      timeout: '10s',
+      classify: () => {
+        throw new TypeError('a mistake')
+      },
+    },
+    [fails('reset')],
+  )
+  expect((await attempt()).kind).toBe('parked')
+})
+
 test('takes the answer of the look-up for the result of the call, and parks when the other side does not know', async () => {
   const happened = await withCall({ whenUnknown: async () => ({ as: 'happened', result: 'ch_1' }) }, [fails('reset')])
   await expect(happened.attempt()).rejects.toThrow('reset')

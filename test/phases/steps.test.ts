@@ -55,7 +55,13 @@ test('rolls back everything of a phase that throws, and lets the body decide', a
 
 test('refuses a result that is not JSON at once, and commits nothing', async () => {
   const { once, tenant, insert, things } = await setup(database)
-  const results = { bigint: 1n, nan: Number.NaN, map: new Map(), deep: { in: [() => {}, Number.POSITIVE_INFINITY] } }
+  const results = {
+    bigint: 1n,
+    date: new Date(Number.NaN),
+    nan: Number.NaN,
+    map: new Map(),
+    deep: { in: [() => {}, Number.POSITIVE_INFINITY] },
+  }
   for (const [name, result] of Object.entries(results)) {
     const operation = once.operation(`not-json-${name}`, {}, async (run) => {
       await run.phase('bad', async (tx) => {

@@ -178,6 +178,25 @@ test('carries the result of a call over a later throw, and over a second call', 
   expect(made).toEqual(['first', 'second'])
 })
 
+test('commits the result of a call together with the next phase', async () => {
+  const { once, tenant, insert, steps } = await setup(database)
+  let made = 0
+  let fail = true
+  const operation = once.operation('rides-along', {}, async (run) => {
+    await run.call('charge', () => ++made)
+    await run.phase('marked', (tx) => insert(tx, 'rides-along').then(() => {}))
+    expect(await steps()).toMatchObject([{ name: 'charge', result: '1' }, { name: 'marked' }])
+    if (fail) {
+      fail = false
+      throw new Error('after the phase')
+    }
+    return reply(201)
+  })
+  await expect(operation.run({ tenant, key: 'k', input: null })).rejects.toThrow('after the phase')
+  expect((await operation.run({ tenant, key: 'k', input: null })).kind).toBe('executed')
+  expect(made).toBe(1)
+})
+
 test('waits for an open call before it releases, and carries its result', async () => {
   const { once, tenant, steps } = await setup(database)
   let made = 0
@@ -199,6 +218,20 @@ test('waits for an open call before it releases, and carries its result', async 
   })
   await expect(operation.run({ tenant, key: 'k', input: null })).rejects.toThrow('gave up')
   expect(await steps()).toEqual([{ name: 'charge', kind: 'call', result: '"ch_1"' }])
+})
+
+test('makes no further step after the key was parked, whatever the body catches', async () => {
+  const { once, tenant, insert, things } = await setup(database)
+  const made: string[] = []
+  const operation = once.operation('goes-on', {}, async (run) => {
+    await run.call('charge', fails('reset'), { whenUnknown: 'park' }).catch(() => {})
+    await run.call('mail', () => made.push('mail')).catch(() => {})
+    await run.phase('order', (tx) => insert(tx, 'after the park').then(() => {})).catch(() => {})
+    return run.finish(() => reply(201))
+  })
+  expect((await operation.run({ tenant, key: 'k', input: null })).kind).toBe('parked')
+  expect(made).toEqual([])
+  expect(await things()).not.toContain('after the park')
 })
 
 test('does not let a catch around a parked call store a reply', async () => {

@@ -89,6 +89,22 @@ test('resumes with the raw input that came first, before defaults and transforms
   await expect(after.resume({ tenant, key: 'unknown' })).rejects.toMatchObject({ code: 'input_invalid' })
 })
 
+test('runs with what came first when a retry sends something that is merely equal', async () => {
+  const { once, tenant } = await setup(database, { fingerprint: { exclude: { body: ['/sent_at'] } } })
+  const seen: unknown[] = []
+  const operation = once.operation('first-counts', {}, (run, input) => {
+    seen.push(input)
+    if (run.attempt === 1) throw new Error('half-way')
+    return reply(201)
+  })
+  await expect(operation.run({ tenant, key: 'k', input: { amount: 1, sent_at: 'first' } })).rejects.toThrow('half-way')
+  await operation.run({ tenant, key: 'k', input: { amount: 1, sent_at: 'second' } })
+  expect(seen).toEqual([
+    { amount: 1, sent_at: 'first' },
+    { amount: 1, sent_at: 'first' },
+  ])
+})
+
 test("makes the key from the input's own identity when the operation says how", async () => {
   const { once, tenant, key } = await setup(database)
   let runs = 0

@@ -1,6 +1,7 @@
 import type pg from 'pg'
 import { expect, test } from 'vitest'
 import { bodyOf, isOncekeyError, type OperationRun, reply } from '../../src/index.js'
+import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
 import { useDatabase } from '../support/postgres/database.js'
 import { setup } from './setup.js'
 
@@ -206,6 +207,28 @@ test('gives the same derived keys to every attempt, and others to another life o
   expect(reborn[1]).not.toBe(first[1])
   expect(new Set([first[1], first[2]]).size).toBe(2)
   expect(JSON.stringify(keys)).not.toContain('the-client-key')
+})
+
+test('leaves no steps behind when a key begins a new life or is reaped', async () => {
+  const { once, tenant, steps } = await setup(database)
+  const operation = once.operation('forgets', {}, async (run) => {
+    await run.phase(run.attempt === 1 && run.idempotencyKey === 'k' ? `only ${run.incarnation}` : 'other', () => 1)
+    return reply(200)
+  })
+  const expire = () =>
+    database.pool.query(
+      `update oncekey.keys set expires_at = now() - interval '1 s', reap_after = now() - interval '1 s' where tenant = $1`,
+      [tenant],
+    )
+  await operation.run({ tenant, key: 'k', input: null })
+  const [first] = await steps()
+  await expire()
+  await operation.run({ tenant, key: 'k', input: null })
+  expect(await steps()).toHaveLength(1)
+  expect((await steps())[0]?.name).not.toBe(first?.name)
+  await expire()
+  await postgresStore(fromPg(database.pool)).keyReap({ limit: 100_000 })
+  expect(await steps()).toEqual([])
 })
 
 test('stores an error that the body throws when asked to, as Stripe does', async () => {

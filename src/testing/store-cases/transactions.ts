@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import type { KeyFinish, KeyStore, StepStore } from '../../core/store.js'
 import type { StoreHarness } from '../exercise-store.js'
-import { aClaim, aFinish, again, assertReplays, leaseMs, type StoreCase, take } from './store-case.js'
+import { aClaim, aFinish, again, assertReplays, hour, leaseMs, type StoreCase, take } from './store-case.js'
 
 /** Stores without transactions have nothing to show here, and must not pretend to. */
 function transactionCase<Tx>(
@@ -48,6 +48,46 @@ export const transactionCases: StoreCase<any>[] = [
     await assert.rejects(attempt, /lost/)
     assert.equal(await marks.exists(claim.tenant), false)
     assert.equal(await store.keyFinish(aFinish(holder)), 'done')
+  }),
+  transactionCase('moves the recovery point once, from where it was, and knows a repeat', async (_, store, steps) => {
+    const claim = aClaim()
+    const { lease } = await take(store, claim)
+    const first = { lease, from: null, to: 'a', steps: [{ name: 'a', position: 0, kind: 'phase', result: '1' }], jobs: [] } as const
+    const second = { lease, from: 'a', to: 'b', steps: [{ name: 'b', position: 1, kind: 'call', result: null }], jobs: [] } as const
+    assert.equal(await steps.stepAdvance(first), 'done')
+    assert.equal(await steps.stepAdvance(first), 'repeated')
+    assert.equal(await steps.stepAdvance(second), 'done')
+    // From a point that was left behind, nothing moves and nothing is recorded.
+    const late = { ...first, to: 'c', steps: [{ name: 'c', position: 2, kind: 'phase', result: null }] } as const
+    assert.equal(await steps.stepAdvance(late), 'lost')
+    const { steps: recorded } = await steps.stepsRead(lease)
+    assert.deepEqual(
+      recorded.map(({ name, kind, result }) => ({ name, kind, result })),
+      [
+        { name: 'a', kind: 'phase', result: '1' },
+        { name: 'b', kind: 'call', result: null },
+      ],
+    )
+    assert.equal((await store.keyRead(claim))?.recoveryPoint, 'b')
+  }),
+  transactionCase('records no step of a holder that was replaced', async ({ advance }, store, steps) => {
+    const claim = aClaim()
+    const { lease } = await take(store, claim)
+    await advance(leaseMs + 1)
+    const next = await take(store, again(claim))
+    const step = { name: 'a', position: 0, kind: 'phase', result: null } as const
+    assert.equal(await steps.stepAdvance({ lease, from: null, to: 'a', steps: [step], jobs: [] }), 'lost')
+    assert.deepEqual((await steps.stepsRead(next.lease)).steps, [])
+  }),
+  transactionCase('begins a new life of the key without the steps of the old one', async ({ advance }, store, steps) => {
+    const step = { name: 'a', position: 0, kind: 'call', result: '1' } as const
+    const claim = aClaim()
+    const held = await take(store, claim)
+    await store.keyFinish(aFinish(held, { steps: [step] }))
+    assert.equal((await steps.stepsRead(held.lease)).steps.length, 1)
+    await advance(25 * hour)
+    const reborn = await take(store, again(claim))
+    assert.deepEqual((await steps.stepsRead(reborn.lease)).steps, [])
   }),
   transactionCase('leaves the key with its holder when the transaction rolls back', async ({ marks }, store, steps) => {
     const claim = aClaim()

@@ -49,6 +49,17 @@ test('answers every retry with what a person stored as the failure', async () =>
   for (const _ of [1, 2]) expect(await attempt()).toMatchObject({ kind: 'replayed', state: 'failed', answer: { status: 502 } })
 })
 
+test('lets one of ten people decide, whatever they say', async () => {
+  for (const word of [{ as: 'failed', reply: reply(500) }, { as: 'did-not-happen' }] as const) {
+    const { once, ref } = await parked()
+    const results = await Promise.allSettled(
+      Array.from({ length: 10 }, (_, index) => once.resolve(ref, { ...word, by: `person ${index}` })),
+    )
+    expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
+    expect((await once.history(ref)).filter(({ what }) => what === 'resolved')).toHaveLength(1)
+  }
+})
+
 test('lets one of two people decide', async () => {
   const { once, newOnce, ref } = await parked()
   const words = [once.resolve(ref, { as: 'happened', result: 1 }), newOnce().resolve(ref, { as: 'did-not-happen' })]

@@ -1,14 +1,18 @@
-// An orders service that never makes an order twice. Nothing to install: Postgres runs inside the process (PGlite), with its
-// files in .data/. Set DATABASE_URL to use a server of your own instead.
+// An orders service that never charges twice. Nothing to install: Postgres runs inside the process (PGlite), with its files in
+// .data/. Set DATABASE_URL to use a server of your own instead.
 import { mkdir } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { PGlite } from '@electric-sql/pglite'
-import { createOnce, isOncekeyError, type Outcome, reply } from 'oncekey'
-import { type Connection, fromPg, fromPglite, migrate, postgresStore } from 'oncekey/postgres'
+import { type Answer, isOncekeyError, type OperationOutcome, reply } from 'oncekey'
+import { type Connection, fromPg, fromPglite, migrate } from 'oncekey/postgres'
 import pg from 'pg'
+import { ordersService, tables } from './orders.js'
+import { fakeProvider } from './provider.js'
 
 if (process.env.DATABASE_URL) {
-  await serve(fromPg(new pg.Pool({ connectionString: process.env.DATABASE_URL })))
+  const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL })
+  pool.on('error', (error) => console.error('a connection broke:', error.message))
+  await serve(fromPg(pool))
 } else {
   const folder = process.env.DATA_DIR ?? '.data/quickstart'
   await mkdir(folder, { recursive: true })
@@ -19,33 +23,27 @@ if (process.env.DATABASE_URL) {
 
 async function serve<Tx>(database: Connection<Tx>) {
   await migrate(database)
-  await database.query('create table if not exists orders (id uuid primary key default gen_random_uuid(), item text)', [])
-  const once = createOnce({ store: postgresStore(database), retention: '24h' })
+  await database.query(tables, [])
+  const provider = fakeProvider()
+  const { once, createOrder } = ordersService(database, provider)
 
   const server = createServer(async (request, response) => {
-    const { pathname, search } = new URL(request.url ?? '/', 'http://localhost')
-    if (request.method === 'GET' && pathname === '/orders')
-      return send(response, reply(200, await database.query('select * from orders', [])))
-    if (request.method !== 'POST' || pathname !== '/orders') return send(response, reply(404, { error: 'try POST /orders' }))
-
+    const { pathname } = new URL(request.url ?? '/', 'http://localhost')
+    const key = String(request.headers['idempotency-key'] ?? '')
     try {
-      const body = await bytesOf(request)
-      const outcome = await once.execute(
-        {
-          tenant: 'demo',
-          scope: 'orders.create',
-          key: String(request.headers['idempotency-key'] ?? ''),
-          fingerprint: { method: 'POST', path: pathname, query: search, mediaType: request.headers['content-type'] ?? '', body },
-          afterFailure: 'rerun',
-        },
-        async () => {
-          const { item = null, slow = 0 } = JSON.parse(body.toString()) as { item?: string; slow?: number }
-          await new Promise((resolve) => setTimeout(resolve, Math.min(slow, 10_000)))
-          const [order] = await database.query('insert into orders (item) values ($1) returning id::text as id, item', [item])
-          return reply(201, order, { location: `/orders/${order?.id}` })
-        },
-      )
-      respond(response, outcome)
+      if (request.method === 'POST' && pathname === '/orders') {
+        const input: unknown = JSON.parse(await textOf(request))
+        return respond(response, await createOrder.run({ tenant: 'demo', key, input }))
+      }
+      if (request.method === 'GET' && pathname === '/orders') {
+        const orders = await database.query('select id::text as id, item, charge_id from orders', [])
+        return send(response, reply(200, { charges: provider.charges(), orders }))
+      }
+      if (request.method === 'GET' && pathname.startsWith('/keys/')) {
+        const story = await once.history({ tenant: 'demo', scope: 'orders.create', key: pathname.slice('/keys/'.length) })
+        return send(response, reply(200, story))
+      }
+      send(response, reply(404, { error: 'try POST /orders' }))
     } catch (error) {
       if (isOncekeyError(error)) return send(response, reply(error.status, { code: error.code, message: error.message }))
       send(response, reply(400, { error: String(error) }))
@@ -55,45 +53,54 @@ async function serve<Tx>(database: Connection<Tx>) {
   server.listen(Number(process.env.PORT ?? 3000), '127.0.0.1', () => printWhatToTry((server.address() as { port: number }).port))
 }
 
-/** The contract in a few lines; adapters for the usual frameworks will have it in full. */
-function respond(response: ServerResponse, outcome: Outcome) {
+/** The contract in a few lines. */
+function respond(response: ServerResponse, outcome: OperationOutcome<Answer>) {
   switch (outcome.kind) {
     case 'executed':
       return send(response, outcome.answer)
     case 'replayed':
       return send(response, { ...outcome.answer, headers: [...outcome.answer.headers, ['idempotent-replayed', 'true']] })
     case 'in-progress':
-      return send(response, reply(409, { error: 'still working on it' }, { 'retry-after': String(Math.ceil(outcome.retryAfterMs / 1000)) }))
+      return send(
+        response,
+        reply(409, { error: 'still working on it' }, { 'retry-after': String(Math.ceil(outcome.retryAfterMs / 1000) || 1) }),
+      )
     case 'mismatch':
       return send(response, reply(422, { error: `this key was used with another ${outcome.part}` }))
     case 'parked':
       return send(response, outcome.answer)
+    case 'invalid':
+      return send(response, reply(400, { issues: outcome.issues }))
   }
 }
 
-function send(response: ServerResponse, { status, headers, body }: ReturnType<typeof reply>) {
+function send(response: ServerResponse, { status, headers, body }: Answer) {
   for (const [name, value] of headers) response.appendHeader(name, value)
   response.writeHead(status).end(body)
 }
 
-async function bytesOf(request: IncomingMessage): Promise<Buffer> {
+async function textOf(request: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = []
   for await (const chunk of request) chunks.push(chunk as Buffer)
-  return Buffer.concat(chunks)
+  return Buffer.concat(chunks).toString()
 }
 
 function printWhatToTry(port: number) {
-  const url = `http://localhost:${port}/orders`
-  const order = (item: string) => `curl -i ${url} -H 'Idempotency-Key: order-1' -H 'Content-Type: application/json' -d '{"item":"${item}"}'`
-  console.log(`Ready on http://localhost:${port}. Try it in another terminal:
+  const url = `http://localhost:${port}`
+  const order = (item: string, key = 'order-1') => `curl -i ${url}/orders -H 'Idempotency-Key: ${key}' -d '{"item":"${item}"}'`
+  console.log(`Ready on ${url}. Try it in another terminal:
 
   an order             ${order('tea')}
   the same, again      (the same line: same answer, byte for byte, with Idempotent-Replayed: true)
   another body         ${order('coffee')}
-  what was ordered     curl ${url}
+  a declined card      ${order('declined', 'order-2')}
+  the story of a key   curl ${url}/keys/order-1
+  orders and charges   curl ${url}/orders
 
-Or send one order fifty times at once, and see that it was made once:
+Send one order fifty times at once: one runs, the others are told to wait.
 
-  seq 50 | xargs -P 50 -I_ curl -s ${url} -H 'Idempotency-Key: order-2' -H 'Content-Type: application/json' -d '{"item":"cake","slow":500}'
+  seq 50 | xargs -P 50 -I_ curl -s ${url}/orders -H 'Idempotency-Key: order-3' -d '{"item":"slow"}'
+
+Or stop the server (Ctrl-C, kill -9) in the middle of a slow order, start it again, and send the order again: it resumes.
 `)
 }

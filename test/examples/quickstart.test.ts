@@ -1,16 +1,12 @@
-import { execFileSync, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { beforeAll, expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
-
-beforeAll(() => {
-  execFileSync('npm', ['run', '--silent', 'build'], { cwd: root })
-})
 
 /** Starts the example as `npm start` does, on a port and in a folder of its own. */
 async function start() {
@@ -31,7 +27,7 @@ async function start() {
   throw new Error('the example ended before it was ready')
 }
 
-test('the quick start makes each order once', async () => {
+test('the quick start makes and charges each order once', async () => {
   const url = await start()
   const post = (key: string, body: object) =>
     fetch(url, { method: 'POST', headers: { 'idempotency-key': key, 'content-type': 'application/json' }, body: JSON.stringify(body) })
@@ -51,8 +47,20 @@ test('the quick start makes each order once', async () => {
   expect((await post('order-1', { item: 'coffee' })).status).toBe(422)
   expect((await post('', { item: 'tea' })).status).toBe(400)
 
-  const fifty = await Promise.all(Array.from({ length: 50 }, () => post('order-2', { item: 'cake', slow: 300 })))
+  const fifty = await Promise.all(Array.from({ length: 50 }, () => post('order-2', { item: 'slow' })))
   expect(fifty.filter(({ status }) => status === 201 || status === 409)).toHaveLength(50)
-  const orders = (await (await fetch(url)).json()) as { item: string }[]
-  expect(orders.map(({ item }) => item).sort()).toEqual(['cake', 'tea'])
+  expect((await post('order-3', { item: 'declined' })).status).toBe(402)
+  expect((await post('order-3', { item: 'declined' })).headers.get('idempotent-replayed')).toBe('true')
+
+  const { charges, orders } = (await (await fetch(url)).json()) as { charges: number; orders: { item: string; charge_id: string | null }[] }
+  expect(
+    orders
+      .filter(({ charge_id }) => charge_id)
+      .map(({ item }) => item)
+      .sort(),
+  ).toEqual(['slow', 'tea'])
+  expect(charges).toBe(3)
+
+  const story = (await (await fetch(url.replace('/orders', '/keys/order-1'))).json()) as { what: string }[]
+  expect(story.map(({ what }) => what)).toEqual(['claimed', 'advanced', 'complete'])
 })

@@ -1,3 +1,5 @@
+import { execFileSync } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
 import type { TestProject } from 'vitest/node'
 import { startPostgres } from './postgres/server.js'
 
@@ -7,8 +9,12 @@ declare module 'vitest' {
   }
 }
 
-/** One Postgres server for the whole run: the one of DATABASE_URL, else one of our own that goes when we do. */
+/**
+ * The package, built, because examples use it by its name. And one Postgres server for the whole run: the one of DATABASE_URL, else one
+ * of our own that goes when we do.
+ */
 export default async function setup(project: TestProject) {
+  execFileSync('npm', ['run', '--silent', 'build'], { cwd: fileURLToPath(new URL('../..', import.meta.url)), stdio: 'inherit' })
   const given = process.env.DATABASE_URL
   if (given) {
     project.provide('databaseUrl', given)

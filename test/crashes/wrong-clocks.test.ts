@@ -32,8 +32,7 @@ for (const [name, clockSkewMs] of [
     await victim.message()
     victim.signal('SIGKILL')
     const afterCrash = retrier(database.pool, crashed)
-    expect((await afterCrash.retry()).kind).toBe('in-progress')
-    await waitUntil('the lease is over', async () => (await afterCrash.retry()).kind === 'executed')
+    await waitUntil('the lease of a second is over', async () => (await afterCrash.retry()).kind === 'executed')
 
     // And the other way round: the one with the wrong clock is the taker.
     const freed = `taken ${name}`

@@ -25,7 +25,7 @@ const commands = fc.commands(
         fc.constantFrom(200, 201, 402),
       )
       .map(([verb, k, age, status]) => new Write(verb as 'finish', k, age, status)),
-    fc.constantFrom(1_000, leaseMs / 2, leaseMs + 6_000, 2 * leaseMs, hour, 25 * hour).map((ms) => new Advance(ms)),
+    fc.constantFrom(1_000, leaseMs / 2, leaseMs + 120_000, 2 * leaseMs, hour, 25 * hour).map((ms) => new Advance(ms)),
     fc.constant(new Reap()),
   ],
   { maxCommands: 60, size: 'max' },

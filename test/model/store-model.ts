@@ -48,7 +48,7 @@ function isForgotten(key: KeyModel | undefined, now: number): boolean {
 }
 
 /** Times at which model and store could disagree by the milliseconds that a statement takes are not asked about. */
-const slackMs = 5_000
+const slackMs = 60_000
 function near(a: number, b: number): boolean {
   return Math.abs(a - b) < slackMs
 }

@@ -12,7 +12,7 @@ interface Charge {
 
 export const ordersTable = 'create table if not exists orders (id text primary key, charge_id text)'
 
-export function ordersService(pool: pg.Pool, provider: string, whenUnknown: WhenUnknown, { lease = '2s' }: { lease?: Duration } = {}) {
+export function ordersService(pool: pg.Pool, provider: string, whenUnknown: WhenUnknown, { lease = '10m' }: { lease?: Duration } = {}) {
   const once = createOnce({ store: postgresStore(fromPg(pool)), lease })
   const policies: Record<WhenUnknown, CallOptions<Charge>> = {
     resend: {},

@@ -65,7 +65,7 @@ describe('through postgres.js', () => {
 
 test('runs each of 50 keys once with more clients than the pooler has sessions, heartbeats included', async () => {
   const pool = database.createPool({ connectionString: bouncer.href, max: 40 })
-  const once = createOnce({ store: postgresStore(fromPg(pool)), lease: '2s' })
+  const once = createOnce({ store: postgresStore(fromPg(pool)), lease: '1m', storeTimeout: '1m' })
   let runs = 0
   const outcomes = await Promise.all(
     Array.from({ length: 200 }, (_, index) =>

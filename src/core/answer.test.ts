@@ -1,19 +1,10 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { codeOf } from '../../test/support/code-of.js'
 import { type Answer, bodyOf, checkAnswer, type HeaderPair, reply, withinCap } from './answer.js'
-import { isOncekeyError } from './errors.js'
 
 const textOf = ({ body }: Answer) => new TextDecoder().decode(body)
-
-function codeOf(act: () => unknown): unknown {
-  try {
-    act()
-    return null
-  } catch (error) {
-    return isOncekeyError(error) ? error.code : error
-  }
-}
 
 const whole: Answer = { status: 200, headers: [], body: new Uint8Array() }
 

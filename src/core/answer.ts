@@ -1,5 +1,6 @@
 import { OncekeyError } from './errors.js'
 import type { Json } from './json.js'
+import { jsonText } from './json-text.js'
 
 export type HeaderPair = readonly [name: string, value: string]
 
@@ -38,7 +39,7 @@ export function reply(status: number, body?: unknown, headers: HeadersInput = []
   return checkAnswer({
     status,
     headers: typed ? pairs : [...pairs, ['content-type', 'application/json']],
-    body: new TextEncoder().encode(stringify(body)),
+    body: new TextEncoder().encode(jsonText(body, notJson)),
   })
 }
 
@@ -104,14 +105,5 @@ function headerPairs(headers: HeadersInput): HeaderPair[] {
   )
 }
 
-function stringify(body: unknown): string {
-  let text: string | undefined
-  let cause: unknown
-  try {
-    text = JSON.stringify(body)
-  } catch (error) {
-    cause = error
-  }
-  if (text !== undefined) return text
-  throw new OncekeyError('answer_invalid', 'The body is not JSON: it has a BigInt, a cycle, or is a function or a symbol.', { cause })
-}
+const notJson = (cause: unknown) =>
+  new OncekeyError('answer_invalid', 'The body is not JSON: it has a BigInt, a cycle, or is a function or a symbol.', { cause })

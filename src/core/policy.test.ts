@@ -1,18 +1,9 @@
 import { describe, expect, test } from 'vitest'
-import { isOncekeyError } from './errors.js'
+import { codeOf } from '../../test/support/code-of.js'
 import { type PolicyOptions, resolvePolicy, type ScopePolicy, scopeOf } from './policy.js'
 
 const minute = 60_000
 const hour = 60 * minute
-
-function codeOf(act: () => unknown): unknown {
-  try {
-    act()
-    return null
-  } catch (error) {
-    return isOncekeyError(error) ? error.code : error
-  }
-}
 
 describe('resolvePolicy', () => {
   test('has the published defaults', () => {

@@ -1,4 +1,5 @@
 import { OncekeyError } from '../core/errors.js'
+import { jsonText } from '../core/json-text.js'
 
 /** The part of Standard Schema (zod, valibot, arktype, …) that we need. */
 export interface StandardSchema<Input = unknown, Output = Input> {
@@ -34,16 +35,11 @@ export async function validated<Schema extends StandardSchema | undefined>(
 
 /** The raw input, as it is fingerprinted, stored and resumed with. */
 export function inputBytes(input: unknown): Uint8Array {
-  let text: string | undefined
-  let cause: unknown
-  try {
-    text = JSON.stringify(input ?? null)
-  } catch (error) {
-    cause = error
-  }
-  if (text !== undefined) return new TextEncoder().encode(text)
-  throw new OncekeyError('input_invalid', 'The input is not JSON, so it cannot be kept for a later attempt.', { cause })
+  return new TextEncoder().encode(jsonText(input ?? null, notJson))
 }
+
+const notJson = (cause: unknown) =>
+  new OncekeyError('input_invalid', 'The input is not JSON, so it cannot be kept for a later attempt.', { cause })
 
 export function inputFromBytes(bytes: Uint8Array): unknown {
   return JSON.parse(new TextDecoder().decode(bytes))

@@ -1,5 +1,6 @@
 import { OncekeyError } from '../core/errors.js'
 import type { Json } from '../core/json.js'
+import { jsonText } from '../core/json-text.js'
 
 /**
  * The JSON of a step's result, or null for nothing. Whatever would come back as something else than `Json<T>` says is refused: a
@@ -7,20 +8,14 @@ import type { Json } from '../core/json.js'
  */
 export function resultJson(name: string, value: unknown): string | null {
   if (value === undefined) return null
-  let text: string | undefined
-  let cause: unknown
-  try {
-    text = JSON.stringify(value, refuseWhatJsonWouldChange)
-  } catch (error) {
-    cause = error
-  }
-  if (text !== undefined) return text
-  throw new OncekeyError(
-    'result_not_json',
-    `The result of ${name} is not JSON${cause instanceof Error ? ` (${cause.message})` : ''}: return plain objects, arrays, texts, ` +
-      'finite numbers, booleans, null, or nothing.',
-    { cause },
-  )
+  const notJson = (cause: unknown) =>
+    new OncekeyError(
+      'result_not_json',
+      `The result of ${name} is not JSON${cause instanceof Error ? ` (${cause.message})` : ''}: return plain objects, arrays, texts, ` +
+        'finite numbers, booleans, null, or nothing.',
+      { cause },
+    )
+  return jsonText(value, notJson, refuseWhatJsonWouldChange)
 }
 
 /** The value that a result comes back as, on the first run too. */

@@ -1,5 +1,6 @@
 import canonicalize from 'canonicalize'
 import { OncekeyError } from '../errors.js'
+import { jsonText } from '../json-text.js'
 import { withoutMembers } from './exclusions.js'
 import { isFaithfulJson } from './faithful-json.js'
 
@@ -32,24 +33,13 @@ export function canonicalBody(body: Uint8Array | string | undefined, mediaType: 
 
 /** A value that was parsed already, where nobody kept the bytes. What its parser dropped cannot be seen any more. */
 export function canonicalValue(value: unknown, excluded: readonly string[]): CanonicalBody {
-  let text: string | undefined
-  let cause: unknown
-  try {
-    text = JSON.stringify(value)
-  } catch (error) {
-    cause = error
-  }
-  if (text === undefined) {
-    throw new OncekeyError(
-      'fingerprint_input_invalid',
-      'The value to fingerprint is not JSON: it has a BigInt, a cycle, or is a function.',
-      {
-        cause,
-      },
-    )
-  }
-  return canonicalBody(text, 'application/json', excluded)
+  return canonicalBody(jsonText(value, notJson), 'application/json', excluded)
 }
+
+const notJson = (cause: unknown) =>
+  new OncekeyError('fingerprint_input_invalid', 'The value to fingerprint is not JSON: it has a BigInt, a cycle, or is a function.', {
+    cause,
+  })
 
 /** `application/json` and the `+json` family. Expects a media type without parameters, in lower case. */
 function isJson(mediaType: string): boolean {

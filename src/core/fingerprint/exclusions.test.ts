@@ -1,16 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { isOncekeyError } from '../errors.js'
+import { codeOf } from '../../../test/support/code-of.js'
 import { checkPointers, withoutMembers, withoutParameters } from './exclusions.js'
-
-function codeOf(act: () => unknown): unknown {
-  try {
-    act()
-    return null
-  } catch (error) {
-    return isOncekeyError(error) ? error.code : error
-  }
-}
 
 describe('checkPointers', () => {
   test.each(['/a', '/', '/a/b', '/~0~1', '/a//b', '/é', '/a b', '/0'])('accepts %s', (pointer) => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { isOncekeyError } from '../errors.js'
+import { codeOf } from '../../../test/support/code-of.js'
 import { createFingerprinter, type FingerprintOptions, type FingerprintRequest } from './fingerprint.js'
 import { type FingerprintPart, type FingerprintVersion, fingerprintV1 } from './version-1.js'
 
@@ -15,15 +15,6 @@ const request: FingerprintRequest = {
 function difference(first: FingerprintRequest, second: FingerprintRequest, options?: FingerprintOptions) {
   const takeFingerprint = createFingerprinter(options)
   return takeFingerprint(second).differenceFrom(takeFingerprint(first).bytes)
-}
-
-function codeOf(act: () => unknown): unknown {
-  try {
-    act()
-    return null
-  } catch (error) {
-    return isOncekeyError(error) ? error.code : error
-  }
 }
 
 describe('a fingerprint', () => {

@@ -73,7 +73,7 @@ export class LeaseKeeper {
       renewing: false,
     }
     this.#held.add(held)
-    this.#planBeat()
+    this.#planBeat([held])
     return {
       signal: controller.signal,
       certainUntil: () => held.certainUntil,
@@ -88,12 +88,12 @@ export class LeaseKeeper {
     }
   }
 
-  /** Sees to it that the next beat comes in time for every lease; never later than it was planned already. */
-  #planBeat(): void {
+  /** Sees to it that the next beat comes in time for these leases; never later than it was planned already. */
+  #planBeat(among: Iterable<Held> = this.#held): void {
     const { clock } = this.#parts
     const now = clock.monotonic()
     let delayMs = Number.POSITIVE_INFINITY
-    for (const { leaseMs, maxRunMs, since, standing, certainUntil, controller } of this.#held) {
+    for (const { leaseMs, maxRunMs, since, standing, certainUntil, controller } of among) {
       if (standing !== 'held') continue
       const doubtAt = controller.signal.aborted ? Number.POSITIVE_INFINITY : certainUntil
       delayMs = Math.min(delayMs, leaseMs / beatsPerLease, Math.max(1, Math.min(since + maxRunMs, doubtAt) - now))

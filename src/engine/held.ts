@@ -3,6 +3,7 @@ import { crashPoint } from '../core/crash-points.js'
 import { checkName, derivedKey } from '../core/key.js'
 import type { Policy } from '../core/policy.js'
 import type { Lease } from '../core/record.js'
+import { storableText } from '../core/storable-text.js'
 import type { KeyClaim, StepRecord, Verdict, WriteResult } from '../core/store.js'
 import { outcomeUnknown, workFailed } from '../core/system-answers.js'
 import { type Holding, leaseLost } from './lease-keeper.js'
@@ -150,8 +151,6 @@ export async function settleFailure(held: Held, error: unknown, steps: readonly 
   crashPoint('settle:after')
 }
 
-/** A line for the people who look at the key, of characters that any store can keep. */
 function reasonOf(error: unknown): string {
-  const text = error instanceof Error ? `${error.name}: ${error.message}` : 'the work threw something that is not an Error'
-  return text.slice(0, 500).replace(/[\0\p{Surrogate}]/gu, '\uFFFD')
+  return storableText(error instanceof Error ? `${error.name}: ${error.message}` : 'the work threw something that is not an Error')
 }

@@ -2,6 +2,7 @@ import type { Answer } from '../core/answer.js'
 import { crashPoint, isSimulatedCrash } from '../core/crash-points.js'
 import { type ErrorCode, OncekeyError } from '../core/errors.js'
 import { checkName } from '../core/key.js'
+import { storableText } from '../core/storable-text.js'
 import type { JobRecord, StepHistory, StepKind, StepRecord, StepStore } from '../core/store.js'
 import { outcomeUnknown } from '../core/system-answers.js'
 import { type Held, whileCertain } from '../engine/held.js'
@@ -190,7 +191,7 @@ export class Ledger<Tx> {
   async park(reason: string, code: ErrorCode = 'key_parked', step?: string): Promise<never> {
     const { lease, parts, claim } = this.held
     const error = new OncekeyError(code, `The key is parked for a person to look at: ${reason}.`)
-    const park = { lease, answer: outcomeUnknown, reason, step, steps: this.uncommitted }
+    const park = { lease, answer: outcomeUnknown, reason: storableText(reason), step, steps: this.uncommitted }
     crashPoint('park:before')
     this.held.holding.ending()
     const result = await this.#orEnd(patiently(() => parts.store.keyPark(park), whileCertain(this.held), parts))

@@ -2,6 +2,7 @@ import { type Answer, checkAnswer } from '../core/answer.js'
 import { OncekeyError } from '../core/errors.js'
 import { checkKeyRef, type KeyRef } from '../core/key.js'
 import { resolvePolicy } from '../core/policy.js'
+import { storableText } from '../core/storable-text.js'
 import type { Resolution, StepStore } from '../core/store.js'
 import type { EngineParts } from '../engine/parts.js'
 import { resultJson } from './result-json.js'
@@ -16,7 +17,11 @@ export type ResolveAs =
   | { readonly as: 'failed'; readonly reply: Answer; readonly by?: string }
 
 export async function resolve<Tx>(parts: EngineParts, store: StepStore<Tx>, ref: KeyRef, word: ResolveAs): Promise<void> {
-  const result = await store.keyResolve({ ...checkKeyRef(ref), resolution: resolutionOf(parts, word), by: word.by ?? 'unnamed' })
+  const result = await store.keyResolve({
+    ...checkKeyRef(ref),
+    resolution: resolutionOf(parts, word),
+    by: storableText(word.by ?? 'unnamed'),
+  })
   if (result === 'done') return
   throw new OncekeyError(
     'resolve_conflict',

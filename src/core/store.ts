@@ -58,7 +58,7 @@ export interface StepStore<Tx> {
    */
   stepAdvance(advance: StepAdvance, tx?: Tx): Promise<AdvanceResult>
   /** Stores the answer in that transaction, which the caller must roll back unless the result is `'done'`. */
-  keyFinishWithin(finish: KeyFinish, tx: Tx): Promise<WriteResult>
+  keyFinishWithin(finish: KeyFinish, tx: Tx): Promise<AdvanceResult>
   /** The steps of this life of the key, in the order in which they were recorded. */
   stepsRead(lease: Lease): Promise<StepHistory>
 
@@ -73,7 +73,7 @@ export interface StepStore<Tx> {
   auditRead(ref: KeyRef): Promise<AuditEntry[]>
 }
 
-/** `repeated`: this very advance was committed before, and its acknowledgement was lost. */
+/** `repeated`: this very write was committed before, and its acknowledgement was lost. The transaction it is in must not commit again. */
 export type AdvanceResult = 'done' | 'repeated' | 'lost'
 
 export interface StepAdvance {

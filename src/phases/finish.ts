@@ -4,7 +4,7 @@ import { whileCertain } from '../engine/held.js'
 import type { Outcome } from '../engine/outcome.js'
 import { patiently } from '../engine/patience.js'
 import type { Ledger } from './ledger.js'
-import { commitTogether } from './transaction.js'
+import { CommittedBefore, commitTogether } from './transaction.js'
 
 /** The last phase: the user's writes, staged jobs and the answer in one commit. */
 export async function finish<Tx, R extends Answer>(ledger: Ledger<Tx>, work: (tx: Tx) => Promise<R> | R): Promise<R> {
@@ -21,7 +21,10 @@ export async function finish<Tx, R extends Answer>(ledger: Ledger<Tx>, work: (tx
           const { retention } = policy
           ledger.held.holding.ending()
           const finish = { lease, state: 'complete', answer: kept, retention, steps: ledger.uncommitted, jobs } as const
-          if ((await ledger.store.keyFinishWithin(finish, tx)) === 'lost') ledger.lose()
+          const written = await ledger.store.keyFinishWithin(finish, tx)
+          if (written === 'lost') ledger.lose()
+          // The user's writes are in the store already, from a try whose acknowledgement was lost.
+          if (written === 'repeated') throw new CommittedBefore()
           return finished
         }),
       async committedBefore() {

@@ -55,7 +55,7 @@ async function runLocal<Tx, R extends Answer>(
       const { lease } = verdict
       const kept = withinCap(answer, parts.maxAnswerBytes)
       const result = await store.keyFinishWithin({ lease, state: 'complete', answer: kept, retention: claim.retention }, tx)
-      if (result === 'lost') throw leaseLost()
+      if (result !== 'done') throw leaseLost()
       return executed<R>(answer)
     },
     /** The claim's token says whether the row is its own. */

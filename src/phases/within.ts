@@ -52,7 +52,7 @@ export async function within<Tx, R extends Answer>(
     const answer = checkAnswer((await work()) ?? (reply(204) as unknown as R))
     const { lease } = verdict
     const finish = { lease, state: 'complete', answer: withinCap(answer, parts.maxAnswerBytes), retention } as const
-    if ((await store.keyFinishWithin(finish, tx)) === 'lost') throw leaseLost()
+    if ((await store.keyFinishWithin(finish, tx)) !== 'done') throw leaseLost()
     await savepoint.keep()
     return { kind: 'executed', answer: answer as Reply<BodyOf<R>> }
   } catch (error) {

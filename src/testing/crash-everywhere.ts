@@ -38,14 +38,12 @@ const terminal = new Set(['executed', 'replayed', 'parked', 'mismatch', 'invalid
  * @example await crashEverywhere({ scenario, expireLeases: () => advance('1h') })
  */
 export async function crashEverywhere({ scenario, expireLeases, twice = false }: CrashEverywhereOptions): Promise<CrashReport> {
-  const points = await pointsOf(await scenario())
+  const rehearsal = await scenario()
+  const points = await pointsOf(rehearsal)
+  const comebacks = rehearsal.resume ? (['attempt', 'resume'] as const) : (['attempt'] as const)
   let runs = 1
   for (const [index, point] of points.entries()) {
-    for (const comeback of ['attempt', 'resume'] as const) {
-      const { resume } = await scenario()
-      if (comeback === 'resume' && !resume) continue
-      runs += await crashOnce(index, point, comeback)
-    }
+    for (const comeback of comebacks) runs += await crashOnce(index, point, comeback)
   }
   return { points, runs }
 

@@ -1,3 +1,4 @@
+import type pg from 'pg'
 import { expect, test } from 'vitest'
 import { createOnce, reply } from '../../src/index.js'
 import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
@@ -104,6 +105,40 @@ test('does not finish twice when the acknowledgement of the last COMMIT is lost'
   expect(await operation.run({ tenant, key: 'k', input: null })).toMatchObject({ kind: 'executed', answer: { status: 201 } })
   expect((await things()).filter((id) => id.startsWith('lost-finish'))).toEqual(['lost-finish-1'])
   expect(runs).toBe(1)
+})
+
+test('does not commit twice when the acknowledgement is lost and the first commit is still on its way', async () => {
+  const { pool, tenant, things } = await setup(database)
+  const store = postgresStore(fromPg(pool))
+  let cut = 0
+  // The first commit of each kind arrives, its acknowledgement does not, and the look at the record comes too early to see it.
+  const steps: typeof store.steps = {
+    ...store.steps,
+    async transaction(work) {
+      const result = await store.steps.transaction(work)
+      cut += 1
+      if (cut === 1 || cut === 3) throw Object.assign(new Error('reset'), { code: 'ECONNRESET' })
+      return result
+    },
+    stepsRead: async (lease) => (cut === 1 && early.delete('phase') ? { steps: [], lastCommitAgeMs: 0 } : store.steps.stepsRead(lease)),
+  }
+  const early = new Set(['phase', 'finish'])
+  const keyRead: typeof store.keyRead = async (ref) => (early.delete('finish') ? undefined : store.keyRead(ref))
+  const once = createOnce({ store: { ...store, keyRead, steps } })
+  let runs = 0
+  const write = (name: string) => (tx: pg.PoolClient) => tx.query('insert into things (id) values ($1)', [`${name} ${++runs}`])
+  const operation = once.operation('early-look', {}, async (run) => {
+    await run.phase('ordered', async (tx) => void (await write('early phase')(tx)))
+    cut = 2
+    return run.finish(async (tx) => {
+      await write('early finish')(tx)
+      return reply(201)
+    })
+  })
+  expect(await operation.run({ tenant, key: 'k', input: null })).toMatchObject({ kind: 'executed', answer: { status: 201 } })
+  expect(early.size).toBe(0)
+  expect(runs).toBe(4)
+  expect((await things()).filter((id) => id.startsWith('early'))).toEqual(['early finish 3', 'early phase 1'])
 })
 
 test('does not run local work twice when the acknowledgement of its COMMIT is lost', async () => {

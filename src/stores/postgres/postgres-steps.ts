@@ -1,6 +1,6 @@
 import { checkKeyRef, keyId } from '../../core/key.js'
 import type { KeyRecord } from '../../core/record.js'
-import type { KeyClaim, KeyFinish, StepStore, Verdict, WriteResult } from '../../core/store.js'
+import type { AdvanceResult, KeyClaim, KeyFinish, StepStore, Verdict } from '../../core/store.js'
 import type { Connection, Queryable } from './connections/connection.js'
 import { isConnectionFailure, isSerializationFailure, translated } from './driver-errors.js'
 import { auditRead } from './queries/audit-read.js'
@@ -16,7 +16,7 @@ interface Shared<Tx> {
   readonly schema: string
   ask<T>(verb: (db: Queryable) => Promise<T>): Promise<T>
   claim(db: Queryable, claim: KeyClaim): Promise<Verdict>
-  finish(db: Queryable, finish: KeyFinish): Promise<WriteResult>
+  finish(db: Queryable, finish: KeyFinish): Promise<AdvanceResult>
   read(db: Queryable, tenant: string, id: string): Promise<KeyRecord | undefined>
 }
 

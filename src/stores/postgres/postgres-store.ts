@@ -1,5 +1,5 @@
 import { checkKeyRef, keyId } from '../../core/key.js'
-import type { StepStore, Store } from '../../core/store.js'
+import type { AdvanceResult, StepStore, Store, WriteResult } from '../../core/store.js'
 import { claimer } from './claim.js'
 import type { Connection, Queryable } from './connections/connection.js'
 import { isSerializationFailure, translated } from './driver-errors.js'
@@ -48,9 +48,9 @@ export function postgresStore<Tx>(
 
     keyClaim: (wanted) => ask((db) => claim(db, wanted)),
     keyHeartbeat: ({ leases }) => (leases.length === 0 ? Promise.resolve([]) : ask((db) => heartbeat(db, leases))),
-    keyFinish: (params) => ask((db) => finish(db, params)),
-    keyRelease: (params) => ask((db) => release(db, params)),
-    keyPark: (params) => ask((db) => park(db, params)),
+    keyFinish: (params) => askToWrite((db) => finish(db, params)),
+    keyRelease: (params) => askToWrite((db) => release(db, params)),
+    keyPark: (params) => askToWrite((db) => park(db, params)),
     keyPeek: (wanted) => ask((db) => peek(db, wanted)),
     keyRead: async (ref) => {
       const id = keyId(checkKeyRef(ref))
@@ -59,6 +59,11 @@ export function postgresStore<Tx>(
     keyReap: ({ limit }) => ask((db) => reap(db, limit)),
 
     steps: postgresSteps({ connection, tables, schema, ask, claim, finish, read }),
+  }
+
+  /** By itself, a write that was made before is as good as made now; only inside a transaction it matters. */
+  async function askToWrite(verb: (db: Queryable) => Promise<AdvanceResult>): Promise<WriteResult> {
+    return (await ask(verb)) === 'lost' ? 'lost' : 'done'
   }
 
   /** Runs a verb on the pool, again if another transaction got in its way, and says in our words what went wrong. */

@@ -21,7 +21,8 @@ function transactionCase<Tx>(
 
 /** The transaction that rolls back when the store says that the lease is lost. */
 async function finishOrThrow<Tx>(steps: StepStore<Tx>, finish: KeyFinish, tx: Tx): Promise<void> {
-  if ((await steps.keyFinishWithin(finish, tx)) === 'lost') throw new Error('lost')
+  const result = await steps.keyFinishWithin(finish, tx)
+  if (result !== 'done') throw new Error(result)
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: the cases hold for whatever the store's transaction is.
@@ -36,6 +37,21 @@ export const transactionCases: StoreCase<any>[] = [
     assert.equal(await marks.exists(claim.tenant), true)
     await assertReplays(store, claim)
   }),
+  transactionCase(
+    'knows a finish inside a transaction that was committed before, so that its writes are not made twice',
+    async ({ marks }, store, steps) => {
+      const claim = aClaim()
+      const held = await take(store, claim)
+      const attempt = (mark: string) =>
+        steps.transaction(async (tx) => {
+          await marks.leave(tx, mark)
+          await finishOrThrow(steps, aFinish(held), tx)
+        })
+      await attempt(`${claim.tenant} first`)
+      await assert.rejects(attempt(`${claim.tenant} second`), /repeated/)
+      assert.equal(await marks.exists(`${claim.tenant} second`), false)
+    },
+  ),
   transactionCase("rolls the user's writes back with a holder that was replaced", async ({ marks, advance }, store, steps) => {
     const claim = aClaim()
     const zombie = await take(store, claim)

@@ -1,5 +1,5 @@
 import type { KeyState, Lease } from '../../../core/record.js'
-import type { JobRecord, StepRecord, WriteResult } from '../../../core/store.js'
+import type { AdvanceResult, JobRecord, StepRecord } from '../../../core/store.js'
 import type { Queryable } from '../connections/connection.js'
 import type { Tables } from '../tables.js'
 import { noted, together, togetherValues } from './together.js'
@@ -32,7 +32,7 @@ export function fencedWrite(tables: Tables, assignments: string, parameters: num
   const withSteps = together(tables, write, 6 + parameters, note)
   const repeated = `select from ${tables.keys} where ${lease} and state = $6`
 
-  return async (db: Queryable, { lease, state, values, steps = [], jobs = [] }: FencedWrite): Promise<WriteResult> => {
+  return async (db: Queryable, { lease, state, values, steps = [], jobs = [] }: FencedWrite): Promise<AdvanceResult> => {
     const held = [lease.tenant, lease.id, lease.incarnation, lease.fence, lease.owner, state]
     const plain = steps.length === 0 && jobs.length === 0
     const done = plain
@@ -41,6 +41,6 @@ export function fencedWrite(tables: Tables, assignments: string, parameters: num
     if (done.length > 0) return 'done'
     // The same write again, because its acknowledgement was lost? Then the row is as it was left.
     const before = await db.query(repeated, held)
-    return before.length > 0 ? 'done' : 'lost'
+    return before.length > 0 ? 'repeated' : 'lost'
   }
 }

@@ -1,4 +1,4 @@
-import type { KeyFinish, WriteResult } from '../../../core/store.js'
+import type { AdvanceResult, KeyFinish } from '../../../core/store.js'
 import type { Queryable } from '../connections/connection.js'
 import type { Tables } from '../tables.js'
 import { fencedWrite } from './fenced-write.js'
@@ -14,7 +14,7 @@ export function keyFinish(tables: Tables) {
     `$6::text`,
   )
 
-  return (db: Queryable, { lease, state, answer, retention, reason, steps, jobs }: KeyFinish): Promise<WriteResult> =>
+  return (db: Queryable, { lease, state, answer, retention, reason, steps, jobs }: KeyFinish): Promise<AdvanceResult> =>
     write(db, {
       lease,
       state,

@@ -1,4 +1,4 @@
-import type { KeyPark, WriteResult } from '../../../core/store.js'
+import type { AdvanceResult, KeyPark } from '../../../core/store.js'
 import type { Queryable } from '../connections/connection.js'
 import type { Tables } from '../tables.js'
 import { fencedWrite } from './fenced-write.js'
@@ -13,6 +13,6 @@ export function keyPark(tables: Tables) {
     `'parked'`,
   )
 
-  return (db: Queryable, { lease, answer, reason, step, steps }: KeyPark): Promise<WriteResult> =>
+  return (db: Queryable, { lease, answer, reason, step, steps }: KeyPark): Promise<AdvanceResult> =>
     write(db, { lease, state: 'parked', values: [reason, step ?? null, ...answerValues(answer)], steps })
 }

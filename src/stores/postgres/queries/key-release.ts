@@ -1,4 +1,4 @@
-import type { KeyRelease, WriteResult } from '../../../core/store.js'
+import type { AdvanceResult, KeyRelease } from '../../../core/store.js'
 import type { Queryable } from '../connections/connection.js'
 import type { Tables } from '../tables.js'
 import { fencedWrite } from './fenced-write.js'
@@ -7,6 +7,6 @@ import { fencedWrite } from './fenced-write.js'
 export function keyRelease(tables: Tables) {
   const write = fencedWrite(tables, 'reason = $7', 1, `'released'`)
 
-  return (db: Queryable, { lease, reason, steps }: KeyRelease): Promise<WriteResult> =>
+  return (db: Queryable, { lease, reason, steps }: KeyRelease): Promise<AdvanceResult> =>
     write(db, { lease, state: 'pending', values: [reason ?? null], steps })
 }

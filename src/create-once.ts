@@ -3,12 +3,14 @@ import { type Clock, type Random, systemClock, systemRandom } from './core/clock
 import { type Duration, durationMs } from './core/duration.js'
 import { OncekeyError } from './core/errors.js'
 import { createFingerprinter, type FingerprintOptions } from './core/fingerprint/fingerprint.js'
+import { answerKeeper } from './core/kept-answer.js'
 import type { KeyRef } from './core/key.js'
+import type { EncryptionOptions } from './core/key-ring.js'
 import { type PolicyOptions, resolvePolicy } from './core/policy.js'
+import { sealedStore } from './core/sealed-store.js'
 import type { AuditEntry, Store } from './core/store.js'
 import { type OnceEvent, reporter } from './engine/events.js'
 import { type ExecuteOptions, execute } from './engine/execute.js'
-import type { Run } from './engine/held.js'
 import { LeaseKeeper } from './engine/lease-keeper.js'
 import type { Outcome } from './engine/outcome.js'
 import type { EngineParts } from './engine/parts.js'
@@ -18,6 +20,7 @@ import { defineLocal, type LocalOperation } from './phases/local.js'
 import { defineOperation, type Operation, type OperationOptions } from './phases/operation.js'
 import type { OperationRun } from './phases/operation-run.js'
 import { type ResolveAs, resolve } from './phases/resolve.js'
+import { runBody } from './phases/run-body.js'
 import { type WithinOptions, type WithinOutcome, within } from './phases/within.js'
 
 /** Options for everything; lease, maxRun, retention and retentionFloor are the defaults for each piece of work. */
@@ -30,6 +33,18 @@ export interface OnceOptions<Tx = never> extends PolicyOptions {
    * Too low: replays without a body. Too high: a table full of bodies. Default 1 MiB.
    */
   maxAnswerBytes?: number
+  /**
+   * Names of headers that are stored with no answer, besides those that are never replayed: hop-by-hop ones, `Set-Cookie`, `Date` and
+   * the like. Default none.
+   */
+  neverStore?: readonly string[]
+  /**
+   * Takes secrets out of an answer before it is stored. The first caller gets the whole answer, every replay what this returns. If it
+   * throws, only the status is kept. Default: nothing is taken out.
+   */
+  redact?: (answer: Answer) => Answer
+  /** Encrypts answers and requests at rest. Default: they are stored as they are. */
+  encryption?: EncryptionOptions
   /**
    * How long a request waits for the store before it gives up without having run.
    * Too low: a busy database turns requests away. Too high: they pile up while it is down. Default 5 s.
@@ -44,11 +59,15 @@ export interface OnceOptions<Tx = never> extends PolicyOptions {
 }
 
 export interface Once<Tx = never> {
+  /** The cap on the body of an answer that is kept. */
+  readonly maxAnswerBytes: number
+
   /**
    * Does the work of a key once: the first caller runs it, later ones get its answer, and those that come meanwhile are told
-   * to wait. An error that the work throws comes out of here as it is.
+   * to wait. An error that the work throws comes out of here as it is. Work that uses steps of its run goes on after those that were
+   * committed when it runs again.
    */
-  execute<R extends Answer>(options: ExecuteOptions, work: (run: Run) => Promise<R> | R): Promise<Outcome<R>>
+  execute<R extends Answer>(options: ExecuteOptions, work: (run: OperationRun<Tx>) => Promise<R> | R): Promise<Outcome<R>>
 
   /**
    * A request that touches the outside world, as a resumable state machine: local writes in phases, foreign mutations in calls. A
@@ -86,8 +105,8 @@ export interface Once<Tx = never> {
 const largestCapBytes = 256 * 1024 * 1024
 
 export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
-  const { store, clock = systemClock, random = systemRandom, maxAnswerBytes = 1024 * 1024, storeTimeout = '5s' } = options
-  if (typeof store?.keyClaim !== 'function') {
+  const { clock = systemClock, random = systemRandom, maxAnswerBytes = 1024 * 1024, storeTimeout = '5s' } = options
+  if (typeof options.store?.keyClaim !== 'function') {
     throw new OncekeyError(
       'option_invalid',
       'createOnce needs a store: postgresStore(…) of oncekey/postgres, or memoryStore() of oncekey/memory.',
@@ -102,6 +121,9 @@ export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
   // Checked here, so that a wrong default is an error at start and not at the first request.
   resolvePolicy(options)
   const report = reporter(options.onEvent)
+  const keepAnswer = answerKeeper({ maxAnswerBytes, neverStore: options.neverStore, redact: options.redact })
+  // Always: what was sealed once is opened or refused, and never sent to a client as it is.
+  const store = sealedStore(options.store, options.encryption)
   const parts: EngineParts = {
     store,
     clock,
@@ -109,8 +131,8 @@ export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
     report,
     leaseKeeper: new LeaseKeeper({ store, clock, random, report }),
     defaults: options,
-    maxAnswerBytes,
     storeTimeoutMs: durationMs(storeTimeout, 'storeTimeout'),
+    keep: (ref, answer) => keepAnswer(answer, (error) => report(ref, { type: 'redaction-failed', error })),
     takeFingerprint: createFingerprinter(options.fingerprint),
   }
 
@@ -118,7 +140,7 @@ export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
     if (store.steps) return store.steps
     throw new OncekeyError(
       'steps_unsupported',
-      'This store cannot share a transaction with your data, so it has no operations, local work or inbox: use postgresStore() for those.',
+      'This store cannot share a transaction with your data, so it has no operations, steps, local work or inbox: use postgresStore() for those.',
     )
   }
   const names = new Set<string>()
@@ -128,7 +150,9 @@ export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
   }
 
   return {
-    execute: (executeOptions, work) => execute(parts, executeOptions, work),
+    maxAnswerBytes,
+    execute: (executeOptions, work) =>
+      execute(parts, executeOptions, (held) => runBody(held, { steps, afterFailure: held.claim.afterFailure }, work)),
     operation(name, operationOptions, body) {
       const operation = defineOperation(parts, steps(), name, operationOptions, body)
       register(name)

@@ -14,9 +14,11 @@ export {
 } from './core/fingerprint/fingerprint.js'
 export type { Json } from './core/json.js'
 export { type KeyRef, keyId, maxKeyLength } from './core/key.js'
+export type { EncryptionKey, EncryptionOptions } from './core/key-ring.js'
 export { type AfterFailure, type Policy, type PolicyOptions, type ScopePolicy, scopeOf } from './core/policy.js'
 export type { KeyRecord, KeyState, Lease } from './core/record.js'
 export { type ResolvedRetention, type Retention, retention } from './core/retention.js'
+export { sealedStore } from './core/sealed-store.js'
 export type {
   AdvanceResult,
   AuditEntry,

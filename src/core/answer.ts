@@ -9,7 +9,10 @@ export interface Answer {
   readonly status: number
   readonly headers: readonly HeaderPair[]
   readonly body: Uint8Array
-  /** Size of a body that was over the cap and therefore not kept; `body` is empty then. Absent for an answer that is whole. */
+  /**
+   * Size of a body that was not kept, because it was over the cap or could not be redacted; `body` is empty then. Absent for an answer
+   * that is whole.
+   */
   readonly omittedBytes?: number
 }
 
@@ -51,8 +54,8 @@ export function bodyOf<R extends Answer>(answer: R): BodyOf<R> {
   if (answer.omittedBytes !== undefined) {
     throw new OncekeyError(
       'answer_body_omitted',
-      `The answer's body of ${answer.omittedBytes} bytes was over maxAnswerBytes and was not kept. ` +
-        'Raise the cap, or answer with a reference to the result instead of the result.',
+      `The answer's body of ${answer.omittedBytes} bytes was over maxAnswerBytes, or redact failed on it, and was not kept. ` +
+        'Raise the cap, mend redact, or answer with a reference to the result instead of the result.',
     )
   }
   if (answer.body.length === 0) return undefined as BodyOf<R>
@@ -74,18 +77,19 @@ export function checkAnswer<A extends Answer>(answer: A): A {
 
 function problemOf(answer: unknown): string | null {
   if (typeof answer !== 'object' || answer === null) return `it is ${answer === null ? 'null' : typeof answer}, not an answer`
-  const { status, headers, body } = answer as Partial<Answer>
+  const { status, headers, body, omittedBytes } = answer as Partial<Answer>
   if (!Number.isInteger(status) || (status as number) < 200 || (status as number) > 599)
     return `its status is ${String(status)}, not 200 to 599`
   if (!(body instanceof Uint8Array)) return 'its body is not a Uint8Array'
   if (!Array.isArray(headers)) return 'its headers are not a list of pairs'
+  if (omittedBytes !== undefined && !(Number.isSafeInteger(omittedBytes) && omittedBytes >= 0)) return 'its omittedBytes is not a size'
   if (body.length > 0 && bodiless.has(status as number)) return `a ${status} has no body`
   return headers.map(headerProblem).find((problem) => problem !== null) ?? null
 }
 
 function headerProblem(pair: unknown): string | null {
   const [name, value] = Array.isArray(pair) ? pair : []
-  if (typeof name !== 'string' || !headerName.test(name)) return `${nameOf(name)} is not a header name`
+  if (!isHeaderName(name)) return `${nameOf(name)} is not a header name`
   return typeof value === 'string' && headerValue.test(value) ? null : `the value of header ${name} cannot be sent`
 }
 
@@ -93,6 +97,10 @@ const bodiless = new Set([204, 205, 304])
 
 /** For the error's sentence: whatever it is, showing it must not throw. */
 const nameOf = (name: unknown) => (typeof name === 'string' ? JSON.stringify(name) : `a ${typeof name}`)
+
+export function isHeaderName(name: unknown): name is string {
+  return typeof name === 'string' && headerName.test(name)
+}
 
 const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 /** What HTTP allows in a field value: no control characters but TAB, nothing beyond Latin-1. */

@@ -159,7 +159,14 @@ export type Verdict =
       readonly request: Uint8Array | null
     }
   /** `settled`: this claim found the holder gone and ended the key, because its work must not run again. */
-  | { readonly kind: 'replay'; readonly state: 'complete' | 'failed'; readonly answer: Answer; readonly settled?: boolean }
+  | {
+      readonly kind: 'replay'
+      readonly state: 'complete' | 'failed'
+      readonly answer: Answer
+      /** The life of the key that the answer is of. */
+      readonly incarnation: string
+      readonly settled?: boolean
+    }
   | { readonly kind: 'in-progress'; readonly retryAfterMs: number }
   | { readonly kind: 'mismatch'; readonly part: FingerprintPart }
   | { readonly kind: 'parked'; readonly answer: Answer; readonly settled?: boolean }

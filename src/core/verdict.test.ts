@@ -3,23 +3,37 @@ import { reply } from './answer.js'
 import { execute, report } from './verdict.js'
 
 const answer = reply(201, { id: 'order-1' })
+const incarnation = 'a life'
 
 describe('report', () => {
-  test('replays the stored answer with its state', () => {
-    expect(report({ state: 'complete', answer }, { do: 'replay' })).toEqual({ kind: 'replay', state: 'complete', answer })
-    expect(report({ state: 'failed', answer }, { do: 'replay' })).toEqual({ kind: 'replay', state: 'failed', answer })
+  test('replays the stored answer with its state and the life of the key', () => {
+    expect(report({ state: 'complete', answer, incarnation }, { do: 'replay' })).toEqual({
+      kind: 'replay',
+      state: 'complete',
+      answer,
+      incarnation,
+    })
+    expect(report({ state: 'failed', answer, incarnation }, { do: 'replay' })).toEqual({
+      kind: 'replay',
+      state: 'failed',
+      answer,
+      incarnation,
+    })
   })
 
   test('shows what a parked key says', () => {
-    expect(report({ state: 'parked', answer }, { do: 'report-parked' })).toEqual({ kind: 'parked', answer })
+    expect(report({ state: 'parked', answer, incarnation }, { do: 'report-parked' })).toEqual({ kind: 'parked', answer })
   })
 
   test('names the part that differs, and nothing of the stored answer', () => {
-    expect(report({ state: 'complete', answer }, { do: 'report-mismatch', part: 'path' })).toEqual({ kind: 'mismatch', part: 'path' })
+    expect(report({ state: 'complete', answer, incarnation }, { do: 'report-mismatch', part: 'path' })).toEqual({
+      kind: 'mismatch',
+      part: 'path',
+    })
   })
 
   test('tells how long the lease still runs', () => {
-    const verdict = report({ state: 'processing', answer: null }, { do: 'report-in-progress', retryAfterMs: 70 })
+    const verdict = report({ state: 'processing', answer: null, incarnation }, { do: 'report-in-progress', retryAfterMs: 70 })
     expect(verdict).toEqual({ kind: 'in-progress', retryAfterMs: 70 })
   })
 })

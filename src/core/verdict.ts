@@ -6,10 +6,12 @@ import type { Verdict } from './store.js'
 /** The decisions that change nothing: what they come to can be read off the record. */
 export type Report = Extract<Decision, { do: 'replay' | 'report-mismatch' | 'report-parked' | 'report-in-progress' }>
 
-export function report({ state, answer }: Pick<KeyRecord, 'state' | 'answer'>, decision: Report): Exclude<Verdict, { kind: 'execute' }> {
+type Known = Pick<KeyRecord, 'state' | 'answer' | 'incarnation'>
+
+export function report({ state, answer, incarnation }: Known, decision: Report): Exclude<Verdict, { kind: 'execute' }> {
   switch (decision.do) {
     case 'replay':
-      return { kind: 'replay', state: state as 'complete' | 'failed', answer: answer as Answer }
+      return { kind: 'replay', state: state as 'complete' | 'failed', answer: answer as Answer, incarnation }
     case 'report-parked':
       return { kind: 'parked', answer: answer as Answer }
     case 'report-mismatch':

@@ -21,6 +21,8 @@ export type OnceEvent = KeyRef &
     | { readonly type: 'heartbeat-failed'; readonly error: unknown }
     /** The work is done, but the store could not be told: a retry will find the key as its `afterFailure` says. */
     | { readonly type: 'answer-not-stored'; readonly error: unknown }
+    /** The `redact` hook threw, or did not return an answer: of the answer only the status is kept. */
+    | { readonly type: 'redaction-failed'; readonly error: unknown }
   )
 
 type WithoutKey<Event> = Event extends unknown ? Omit<Event, keyof KeyRef> : never

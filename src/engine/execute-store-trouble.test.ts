@@ -90,7 +90,7 @@ describe('a claim', () => {
       await memory.keyClaim(claim)
       throw trouble('store_unavailable')
     })
-    expect(await ends(once.execute(request, work))).toEqual({ outcome: { kind: 'executed', answer, stored: true } })
+    expect(await ends(once.execute(request, work))).toMatchObject({ outcome: { kind: 'executed', answer, stored: true } })
     const [first, again] = store.keyClaim.mock.calls
     expect(again?.[0].owner).toBe(first?.[0].owner)
     expect(work).toHaveBeenCalledWith(expect.objectContaining({ attempt: 1 }))
@@ -104,7 +104,7 @@ describe('a claim', () => {
     await turn()
     expect(store.keyRelease).toHaveBeenCalledWith({ lease: expect.objectContaining({ fence: 1 }), reason: 'claimed too late' })
     expect(work).not.toHaveBeenCalled()
-    expect(await ends(once.execute(request, work))).toEqual({ outcome: { kind: 'executed', answer, stored: true } })
+    expect(await ends(once.execute(request, work))).toMatchObject({ outcome: { kind: 'executed', answer, stored: true } })
     expect(work).toHaveBeenCalledTimes(1)
   })
 
@@ -134,14 +134,14 @@ describe('a finish', () => {
     const { once, store, request, work, events } = setup({ maxAnswerBytes: 3 })
     const error = trouble('store_failed')
     store.keyFinish.mockRejectedValue(error)
-    expect(await once.execute(request, work)).toEqual({ kind: 'executed', answer, stored: false, error })
+    expect(await once.execute(request, work)).toMatchObject({ kind: 'executed', answer, stored: false, error })
     expect(events.at(-1)).toEqual({ ...ref, type: 'answer-not-stored', error })
   })
 
   test('is tried again for as long as the lease is certain', async () => {
     const { once, store, request, work, ends, types } = setup({ storeTimeout: '1s' })
     for (let tries = 0; tries < 8; tries += 1) store.keyFinish.mockRejectedValueOnce(trouble('store_unavailable'))
-    expect(await ends(once.execute(request, work))).toEqual({ outcome: { kind: 'executed', answer, stored: true } })
+    expect(await ends(once.execute(request, work))).toMatchObject({ outcome: { kind: 'executed', answer, stored: true } })
     expect(types()).toEqual(['executing', 'finished'])
   })
 
@@ -157,7 +157,7 @@ describe('a finish', () => {
       await memory.keyFinish(finish)
       throw trouble('store_unavailable')
     })
-    expect(await ends(once.execute(request, work))).toEqual({ outcome: { kind: 'executed', answer, stored: true } })
+    expect(await ends(once.execute(request, work))).toMatchObject({ outcome: { kind: 'executed', answer, stored: true } })
   })
 
   test('that somebody else came before is an error, and stores nothing', async () => {
@@ -179,7 +179,7 @@ describe('a finish', () => {
     const executed = once.execute(request, work)
     await ends(Promise.resolve(), 6)
     keep()
-    expect(await executed).toEqual({ kind: 'executed', answer, stored: true })
+    expect(await executed).toMatchObject({ kind: 'executed', answer, stored: true })
     expect(types()).toEqual(['executing', 'finished'])
   })
 })
@@ -231,7 +231,7 @@ describe('a heartbeat', () => {
     await pass(15)
     expect(stopReason()).toMatchObject({ code: 'lease_lost', message: expect.stringContaining('No heartbeat') })
     finish()
-    expect(await bundle.ends(executed, 2)).toEqual({ outcome: { kind: 'executed', answer, stored: true } })
+    expect(await bundle.ends(executed, 2)).toMatchObject({ outcome: { kind: 'executed', answer, stored: true } })
     expect(types()).toEqual(['executing', 'heartbeat-failed', 'heartbeat-failed', 'lease-in-doubt', 'heartbeat-failed', 'finished'])
   })
 })

@@ -49,7 +49,7 @@ describe('execute', () => {
   test('runs the work of a new key and stores its answer', async () => {
     const { once, request, store, events } = setup()
     const outcome = await once.execute(request, () => reply(201, { id: 'order-1' }))
-    expect(outcome).toEqual({ kind: 'executed', answer: reply(201, { id: 'order-1' }), stored: true })
+    expect(outcome).toEqual({ kind: 'executed', answer: reply(201, { id: 'order-1' }), incarnation: expect.any(String), stored: true })
     expect(await store.keyRead(ref)).toMatchObject({ state: 'complete', answer: reply(201, { id: 'order-1' }) })
     expect(events).toEqual([
       { ...ref, type: 'executing', attempt: 1 },
@@ -65,7 +65,7 @@ describe('execute', () => {
       ['x-b', '3'],
     ])
     await once.execute(request, async () => answer)
-    expect(await once.execute(request, neverRun)).toEqual({ kind: 'replayed', state: 'complete', answer })
+    expect(await once.execute(request, neverRun)).toEqual({ kind: 'replayed', state: 'complete', answer, incarnation: expect.any(String) })
     expect(events.at(-1)).toEqual({ ...ref, type: 'replayed', state: 'complete' })
   })
 
@@ -87,6 +87,10 @@ describe('execute', () => {
         fence: 1,
         signal: expect.any(AbortSignal),
         key: expect.any(Function),
+        phase: expect.any(Function),
+        call: expect.any(Function),
+        finish: expect.any(Function),
+        stage: expect.any(Function),
       },
     ])
   })
@@ -172,9 +176,9 @@ describe('execute', () => {
   test('does not keep a body over the cap, but the work stays done', async () => {
     const { once, request } = setup({ maxAnswerBytes: 6 })
     const large = reply(201, 'seven', { 'x-id': '1' })
-    expect(await once.execute(request, () => large)).toEqual({ kind: 'executed', answer: large, stored: true })
+    expect(await once.execute(request, () => large)).toMatchObject({ kind: 'executed', answer: large, stored: true })
     const replay = await once.execute(request, neverRun)
-    expect(replay).toEqual({
+    expect(replay).toMatchObject({
       kind: 'replayed',
       state: 'complete',
       answer: { status: 201, headers: large.headers, body: new Uint8Array(), omittedBytes: 7 },

@@ -1,12 +1,12 @@
-import { type Answer, checkAnswer } from '../core/answer.js'
-import { isSimulatedCrash } from '../core/crash-points.js'
+import type { Answer } from '../core/answer.js'
+import { type Duration, durationMs } from '../core/duration.js'
 import { OncekeyError } from '../core/errors.js'
 import type { FingerprintRequest } from '../core/fingerprint/fingerprint.js'
 import { checkKeyRef, type KeyRef } from '../core/key.js'
 import { type AfterFailure, type PolicyOptions, resolvePolicy } from '../core/policy.js'
 import type { KeyClaim } from '../core/store.js'
-import { claimKey, type Held, type Run, runOf, settleFailure, storeAnswer, whileHolding } from './held.js'
-import { type Outcome, outcomeOf } from './outcome.js'
+import { type Held, withKey } from './held.js'
+import type { Outcome } from './outcome.js'
 import type { EngineParts } from './parts.js'
 
 export interface ExecuteOptions extends KeyRef, PolicyOptions {
@@ -19,19 +19,25 @@ export interface ExecuteOptions extends KeyRef, PolicyOptions {
   afterFailure: AfterFailure
   /** Kept with the key, so that a worker can run the request again. Default: nothing is kept. */
   request?: Uint8Array
+  /**
+   * How long to wait for somebody else who works on the key: for the answer, or for the key itself if it is given back. Costs the store
+   * a statement every 20 ms. Too low: clients are told to come back, although the answer was near. Too high: a request that waits holds
+   * its client and its memory. Default: not at all.
+   */
+  wait?: Duration
 }
 
-/** Claims the key; runs the work if it is ours to run, keeping the lease alive; stores the answer, or what `afterFailure` says. */
+/** Claims the key for work that nobody but its author can judge; lets `perform` run it if it is ours to run, keeping the lease alive. */
 export async function execute<R extends Answer>(
   parts: EngineParts,
   options: ExecuteOptions,
-  work: (run: Run) => Promise<R> | R,
+  perform: (held: Held) => Promise<Outcome<R>>,
 ): Promise<Outcome<R>> {
   checkOptions(options)
-  const ref = checkKeyRef(options)
   const policy = resolvePolicy(options, parts.defaults)
+  const waitMs = options.wait === undefined ? 0 : durationMs(options.wait, 'wait')
   const claim: KeyClaim = {
-    ...ref,
+    ...checkKeyRef(options),
     owner: parts.random.uuid(),
     fingerprint: options.fingerprint === false ? null : parts.takeFingerprint(options.fingerprint),
     leaseMs: policy.leaseMs,
@@ -40,10 +46,7 @@ export async function execute<R extends Answer>(
     request: options.request ?? null,
     worker: false,
   }
-  const since = parts.clock.monotonic()
-  const verdict = await claimKey(parts, claim, since)
-  if (verdict.kind !== 'execute') return outcomeOf(parts, ref, verdict)
-  return whileHolding(parts, claim, policy, verdict, since, (held) => runWork(held, work))
+  return withKey(parts, claim, policy, waitMs, perform)
 }
 
 function checkOptions({ afterFailure, request, fingerprint }: ExecuteOptions): void {
@@ -60,15 +63,4 @@ function checkOptions({ afterFailure, request, fingerprint }: ExecuteOptions): v
   if (request !== undefined && !(request instanceof Uint8Array)) {
     throw new OncekeyError('option_invalid', 'request is kept as bytes: pass a Uint8Array.')
   }
-}
-
-async function runWork<R extends Answer>(held: Held, work: (run: Run) => Promise<R> | R): Promise<Outcome<R>> {
-  let answer: R
-  try {
-    answer = checkAnswer(await work(runOf(held)))
-  } catch (error) {
-    if (!isSimulatedCrash(error)) await settleFailure(held, error)
-    throw error
-  }
-  return storeAnswer(held, answer)
 }

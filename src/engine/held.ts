@@ -1,13 +1,14 @@
-import { type Answer, type BodyOf, type Reply, withinCap } from '../core/answer.js'
+import type { Answer, BodyOf, Reply } from '../core/answer.js'
 import { crashPoint } from '../core/crash-points.js'
 import { checkName, derivedKey } from '../core/key.js'
-import type { Policy } from '../core/policy.js'
+import type { AfterFailure, Policy } from '../core/policy.js'
 import type { Lease } from '../core/record.js'
 import { storableText } from '../core/storable-text.js'
 import type { KeyClaim, StepRecord, Verdict, WriteResult } from '../core/store.js'
 import { outcomeUnknown, workFailed } from '../core/system-answers.js'
+import { claimKey } from './claim.js'
 import { type Holding, leaseLost } from './lease-keeper.js'
-import type { Outcome } from './outcome.js'
+import { type Outcome, outcomeOf } from './outcome.js'
 import type { EngineParts } from './parts.js'
 import { type Patience, patiently } from './patience.js'
 
@@ -41,38 +42,26 @@ export interface Held {
   readonly policy: Policy
   readonly lease: Lease
   readonly holding: Holding
+  /** What earlier attempts at this life of the key left. */
+  readonly before: Omit<Extract<Verdict, { kind: 'execute' }>, 'kind' | 'lease'>
 }
 
-/** A claim is repeated when its connection breaks, but a request must not wait out an outage. */
-const claimTries = 3
-
-/** The same claim may be sent several times: by its token it knows itself, so a lost acknowledgement costs a repeat. */
-export async function claimKey(parts: EngineParts, claim: KeyClaim, since: number): Promise<Verdict> {
-  const { store, storeTimeoutMs } = parts
-  // Too late to be used, but it holds the key: give it back rather than let every retry wait out the lease.
-  const late = (verdict: Verdict) => {
-    if (verdict.kind === 'execute') store.keyRelease({ lease: verdict.lease, reason: 'claimed too late' }).catch(() => {})
-  }
-  crashPoint('claim:before')
-  const verdict = await patiently(() => store.keyClaim(claim), { until: since + storeTimeoutMs, tries: claimTries }, parts, late)
-  crashPoint('claim:after')
-  return verdict
-}
-
-/** Keeps the lease alive while `work` goes on. */
-export async function whileHolding<T>(
+/** Claims the key, and keeps its lease alive while `work` goes on; or says what became of the claim instead. */
+export async function withKey<R extends Answer>(
   parts: EngineParts,
   claim: KeyClaim,
   policy: Policy,
-  { lease }: Extract<Verdict, { kind: 'execute' }>,
-  since: number,
-  work: (held: Held) => Promise<T>,
-): Promise<T> {
+  waitMs: number,
+  work: (held: Held) => Promise<Outcome<R>>,
+): Promise<Outcome<R>> {
+  const { verdict, since } = await claimKey(parts, claim, waitMs)
+  if (verdict.kind !== 'execute') return outcomeOf(parts, claim, verdict)
+  const { kind: _, lease, ...before } = verdict
   const { leaseMs, maxRunMs } = policy
   parts.report(claim, { type: 'executing', attempt: lease.fence })
   const holding = parts.leaseKeeper.hold(claim, { lease, leaseMs, maxRunMs, since })
   try {
-    return await work({ parts, claim, policy, lease, holding })
+    return await work({ parts, claim, policy, lease, holding, before })
   } finally {
     holding.letGo()
   }
@@ -104,7 +93,7 @@ export async function storeAnswer<R extends Answer>(held: Held, finished: R, ste
   const finish = {
     lease,
     state: 'complete',
-    answer: withinCap(finished, parts.maxAnswerBytes),
+    answer: parts.keep(claim, finished),
     retention: policy.retention,
     steps,
   } as const
@@ -115,7 +104,7 @@ export async function storeAnswer<R extends Answer>(held: Held, finished: R, ste
     result = await patiently(() => parts.store.keyFinish(finish), whileCertain(held), parts)
   } catch (error) {
     parts.report(claim, { type: 'answer-not-stored', error })
-    return { kind: 'executed', answer, stored: false, error }
+    return { kind: 'executed', answer, incarnation: lease.incarnation, stored: false, error }
   }
   crashPoint('finish:after')
   if (result === 'lost') {
@@ -123,11 +112,20 @@ export async function storeAnswer<R extends Answer>(held: Held, finished: R, ste
     throw leaseLost()
   }
   parts.report(claim, { type: 'finished', status: answer.status })
-  return { kind: 'executed', answer, stored: true }
+  return { kind: 'executed', answer, incarnation: lease.incarnation, stored: true }
 }
 
-/** The work threw. The caller gets its error in any case; what a retry gets is for `afterFailure` to say. */
-export async function settleFailure(held: Held, error: unknown, steps: readonly StepRecord[] = []): Promise<void> {
+/**
+ * The work threw. The caller gets its error in any case; what a retry gets is for `afterFailure` to say. `step` is a call whose outcome
+ * is in question, for the person who looks at a parked key.
+ */
+export async function settleFailure(
+  held: Held,
+  afterFailure: AfterFailure,
+  error: unknown,
+  steps: readonly StepRecord[] = [],
+  step?: string,
+): Promise<void> {
   const { parts, claim, lease, policy, holding } = held
   if (holding.isLost()) return
   const { store, report } = parts
@@ -137,9 +135,9 @@ export async function settleFailure(held: Held, error: unknown, steps: readonly 
   const settle = {
     rerun: { type: 'released', write: () => store.keyRelease({ lease, reason, steps }) },
     store: { type: 'failed', write: () => store.keyFinish({ lease, state: 'failed', answer: workFailed, retention, reason, steps }) },
-    park: { type: 'parked', write: () => store.keyPark({ lease, answer: outcomeUnknown, reason, steps }) },
+    park: { type: 'parked', write: () => store.keyPark({ lease, answer: outcomeUnknown, reason, step, steps }) },
   } as const
-  const { type, write } = settle[claim.afterFailure]
+  const { type, write } = settle[afterFailure]
   crashPoint('settle:before')
   try {
     const result = await patiently(write, whileCertain(held), parts)

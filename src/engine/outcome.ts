@@ -5,14 +5,21 @@ import type { Verdict } from '../core/store.js'
 import { holderGone } from '../core/system-answers.js'
 import type { EngineParts } from './parts.js'
 
+/** `incarnation` is this life of the key: the same for the run and all its replays, another one once the key has expired and is used again. */
 export type Outcome<R extends Answer = Reply> =
   /** The work ran, now. `stored: false`: the store could not be told, and `error` says why. */
-  | { readonly kind: 'executed'; readonly answer: Reply<BodyOf<R>>; readonly stored: true }
-  | { readonly kind: 'executed'; readonly answer: Reply<BodyOf<R>>; readonly stored: false; readonly error: unknown }
+  | { readonly kind: 'executed'; readonly answer: Reply<BodyOf<R>>; readonly incarnation: string; readonly stored: true }
+  | {
+      readonly kind: 'executed'
+      readonly answer: Reply<BodyOf<R>>
+      readonly incarnation: string
+      readonly stored: false
+      readonly error: unknown
+    }
   /** The work ran before; this is its answer, byte for byte. */
-  | { readonly kind: 'replayed'; readonly answer: Reply<BodyOf<R>>; readonly state: 'complete' }
+  | { readonly kind: 'replayed'; readonly answer: Reply<BodyOf<R>>; readonly incarnation: string; readonly state: 'complete' }
   /** The key was ended by the system or a person, with this error. */
-  | { readonly kind: 'replayed'; readonly answer: Answer; readonly state: 'failed' }
+  | { readonly kind: 'replayed'; readonly answer: Answer; readonly incarnation: string; readonly state: 'failed' }
   | { readonly kind: 'in-progress'; readonly retryAfterMs: number }
   | { readonly kind: 'mismatch'; readonly part: FingerprintPart }
   | { readonly kind: 'parked'; readonly answer: Answer }
@@ -24,10 +31,12 @@ export function outcomeOf<R extends Answer>(
   verdict: Exclude<Verdict, { kind: 'execute' }>,
 ): Outcome<R> {
   switch (verdict.kind) {
-    case 'replay':
+    case 'replay': {
+      const { incarnation } = verdict
       if (verdict.settled) report(ref, { type: 'failed', error: new Error(holderGone) })
       report(ref, { type: 'replayed', state: verdict.state })
-      return { kind: 'replayed', answer: verdict.answer as Reply<BodyOf<R>>, state: verdict.state as 'complete' }
+      return { kind: 'replayed', answer: verdict.answer as Reply<BodyOf<R>>, incarnation, state: verdict.state as 'complete' }
+    }
     case 'in-progress':
       report(ref, { type: 'met-in-progress', retryAfterMs: verdict.retryAfterMs })
       return { kind: 'in-progress', retryAfterMs: verdict.retryAfterMs }

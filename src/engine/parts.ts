@@ -1,5 +1,7 @@
+import type { Answer } from '../core/answer.js'
 import type { Clock, Random } from '../core/clock.js'
 import type { Fingerprint, FingerprintRequest } from '../core/fingerprint/fingerprint.js'
+import type { KeyRef } from '../core/key.js'
 import type { PolicyOptions } from '../core/policy.js'
 import type { KeyStore } from '../core/store.js'
 import type { Report } from './events.js'
@@ -13,7 +15,8 @@ export interface EngineParts {
   readonly report: Report
   readonly leaseKeeper: LeaseKeeper
   readonly defaults: PolicyOptions
-  readonly maxAnswerBytes: number
   readonly storeTimeoutMs: number
+  /** What is stored of an answer that the work returned. Never throws. */
+  keep(ref: KeyRef, answer: Answer): Answer
   takeFingerprint(request: FingerprintRequest): Fingerprint
 }

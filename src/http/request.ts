@@ -13,9 +13,20 @@ export interface HttpRequest<Native = unknown> {
   readonly native: Native
 }
 
-/** The bytes as they came, or, where a body parser threw those away, what it made of them. */
-export type HttpBody = { readonly bytes: Uint8Array } | { readonly parsed: unknown }
+export type HttpBody =
+  /** As they came. */
+  | { readonly bytes: Uint8Array }
+  /** A body parser threw the bytes away; this is what it made of them. */
+  | { readonly parsed: unknown }
+  /** It was over the limit, or the client went away in the middle of it. Nothing has run. */
+  | { readonly failed: 'too_large' | 'incomplete' }
 
 export function mediaTypeOf(request: HttpRequest): string {
   return request.headerLines('content-type')[0] ?? ''
+}
+
+/** By RFC 9110 a request has a body if it says how long it is, or that it comes in pieces. */
+export function announcesBody(request: Pick<HttpRequest, 'headerLines'>): boolean {
+  const [length] = request.headerLines('content-length')
+  return request.headerLines('transfer-encoding').length > 0 || (length !== undefined && length.trim() !== '0')
 }

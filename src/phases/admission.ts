@@ -1,5 +1,7 @@
 import type { Answer } from '../core/answer.js'
+import type { Duration } from '../core/duration.js'
 import { OncekeyError } from '../core/errors.js'
+import type { FingerprintRequest } from '../core/fingerprint/fingerprint.js'
 import { checkKeyRef, checkName } from '../core/key.js'
 import { type Policy, type PolicyOptions, resolvePolicy } from '../core/policy.js'
 import type { KeyClaim } from '../core/store.js'
@@ -23,6 +25,20 @@ export interface RunRequest<Input> {
   /** What the client sent. May be left out if the operation makes its key from the input. */
   readonly key?: string
   readonly input: Input
+  /**
+   * What the request asked for, if that is more than its input: HTTP adapters pass method, path, query, media type and raw body. A key
+   * that comes back with something else is a mismatch. Default: the input.
+   */
+  readonly fingerprint?: FingerprintRequest
+  /** Why the input could not even be read. It counts as input that does not fit the schema, and is not validated. Default: it could. */
+  readonly issues?: readonly Issue[]
+  /** As the operation's option of that name, for this run. Local work has none: it leaves nothing behind. Default: what the operation says. */
+  readonly storeErrors?: boolean
+  /**
+   * How long to wait for somebody else who works on the key, as in `once.execute`. Local work has no use for it: its duplicates wait on
+   * the unique index for the transaction to end. Default: not at all.
+   */
+  readonly wait?: Duration
 }
 
 export type OperationOutcome<R extends Answer> =
@@ -56,8 +72,8 @@ export function admission<Schema extends StandardSchema | undefined>(
     return { owner: parts.random.uuid(), leaseMs, retention, afterFailure: 'rerun', worker: false } as const
   }
 
-  async function admit<R extends Answer>({ tenant, key: given, input }: RunRequest<unknown>) {
-    const checked = await validated(options.input as Schema, input)
+  async function admit<R extends Answer>({ tenant, key: given, input, issues, ...request }: RunRequest<unknown>) {
+    const checked = issues ? { issues } : await validated(options.input as Schema, input)
     const key = given ?? (checked.issues ? undefined : options.key?.(checked.value))
     if (key === undefined) {
       if (checked.issues) return { outcome: { kind: 'invalid', issues: checked.issues } } as const
@@ -67,8 +83,9 @@ export function admission<Schema extends StandardSchema | undefined>(
       )
     }
     const ref = checkKeyRef({ tenant, scope: name, key })
-    const fingerprint = parts.takeFingerprint({ value: input ?? null })
-    const claim: KeyClaim = { ...newClaim(), ...ref, fingerprint, request: inputBytes(input) }
+    const fingerprint = parts.takeFingerprint(request.fingerprint ?? { value: input ?? null })
+    // What could not be read cannot be kept either; nothing will be.
+    const claim: KeyClaim = { ...newClaim(), ...ref, fingerprint, request: issues ? null : inputBytes(input) }
     if (!checked.issues) return { claim, input: checked.value }
     // A known key replays or mismatches, even if the schema was tightened since. Only one that would have to run is invalid.
     const patience = { until: parts.clock.monotonic() + parts.storeTimeoutMs, tries: 3 }

@@ -1,5 +1,6 @@
-import { type Answer, type BodyOf, checkAnswer, type Reply, withinCap } from '../core/answer.js'
+import { type Answer, type BodyOf, checkAnswer, type Reply } from '../core/answer.js'
 import { crashPoint } from '../core/crash-points.js'
+import type { Lease } from '../core/record.js'
 import { whileCertain } from '../engine/held.js'
 import type { Outcome } from '../engine/outcome.js'
 import { patiently } from '../engine/patience.js'
@@ -11,13 +12,15 @@ export async function finish<Tx, R extends Answer>(ledger: Ledger<Tx>, work: (tx
   return ledger.alone('finish', async () => {
     await ledger.parkIfStepsAreUnknown('its finish')
     const { lease, parts, policy, claim } = ledger.held
+    // The answer that was written last: if a commit turns out to have happened, it is its. What is stored may be less of it.
+    let whole: R | undefined
     const answer = await commitTogether<Tx, R>(ledger.store, {
       name: 'finish',
       run: (tx) =>
         ledger.stagingIn(tx, async (jobs) => {
           const finished = checkAnswer(await work(tx))
           crashPoint('finish:worked')
-          const kept = withinCap(finished, parts.maxAnswerBytes)
+          const kept = parts.keep(claim, finished)
           const { retention } = policy
           ledger.held.holding.ending()
           const finish = { lease, state: 'complete', answer: kept, retention, steps: ledger.uncommitted, jobs } as const
@@ -25,12 +28,13 @@ export async function finish<Tx, R extends Answer>(ledger: Ledger<Tx>, work: (tx
           if (written === 'lost') ledger.lose()
           // The user's writes are in the store already, from a try whose acknowledgement was lost.
           if (written === 'repeated') throw new CommittedBefore()
+          whole = finished
           return finished
         }),
       async committedBefore() {
         const record = await patiently(() => parts.store.keyRead(claim), whileCertain(ledger.held), parts)
         const ours = record?.state === 'complete' && record.incarnation === lease.incarnation && record.fence === lease.fence
-        return ours ? { value: record.answer as R } : undefined
+        return ours ? { value: whole ?? (record.answer as R) } : undefined
       },
     })
     ledger.finish(answer)
@@ -40,6 +44,6 @@ export async function finish<Tx, R extends Answer>(ledger: Ledger<Tx>, work: (tx
 }
 
 /** What `run.finish()` stored. */
-export function finishedOutcome<R extends Answer>(answer: Answer): Outcome<R> {
-  return { kind: 'executed', answer: answer as Reply<BodyOf<R>>, stored: true }
+export function finishedOutcome<R extends Answer>({ incarnation }: Lease, answer: Answer): Outcome<R> {
+  return { kind: 'executed', answer: answer as Reply<BodyOf<R>>, incarnation, stored: true }
 }

@@ -26,8 +26,8 @@ export class Ledger<Tx> {
   readonly store: StepStore<Tx>
   /** As the store has it. */
   recoveryPoint: string | null
-  /** True while a call is committed as an intent without a result. */
-  inDoubt = false
+  /** The call that is committed as an intent without a result, if there is one. */
+  inDoubt: string | null
   /** Results of calls that travel with the next commit. */
   uncommitted: StepRecord[] = []
   /** The transaction of the phase that is open, and the jobs that are staged in it. */
@@ -44,7 +44,7 @@ export class Ledger<Tx> {
     this.held = held
     this.store = store
     this.recoveryPoint = recoveryPoint
-    this.inDoubt = history.steps.some(({ kind }) => kind === 'intent')
+    this.inDoubt = history.steps.find(({ kind }) => kind === 'intent')?.name ?? null
     this.#stored = new Map(history.steps.map((step) => [step.name, step]))
     this.#nextPosition = history.steps.length
     this.#lastCommitAgeMs = history.lastCommitAgeMs
@@ -167,7 +167,8 @@ export class Ledger<Tx> {
     const result = await this.#orEnd(patiently(() => this.store.stepAdvance(advance), whileCertain(this.held), parts))
     crashPoint(`record ${to}:after`)
     if (result === 'lost') this.lose()
-    this.inDoubt = all.at(-1)?.kind === 'intent'
+    const last = all.at(-1)
+    this.inDoubt = last?.kind === 'intent' ? last.name : null
     this.committed(to)
   }
 

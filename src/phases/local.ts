@@ -1,5 +1,6 @@
-import { type Answer, type BodyOf, checkAnswer, type Reply, withinCap } from '../core/answer.js'
+import { type Answer, type BodyOf, checkAnswer, type Reply } from '../core/answer.js'
 import { crashPoint } from '../core/crash-points.js'
+import type { Lease } from '../core/record.js'
 import type { KeyClaim, StepStore } from '../core/store.js'
 import { leaseLost } from '../engine/lease-keeper.js'
 import { type Outcome, outcomeOf } from '../engine/outcome.js'
@@ -12,6 +13,8 @@ import { commitTogether } from './transaction.js'
 /** A named piece of purely local work. */
 export interface LocalOperation<Input, R extends Answer> {
   readonly name: string
+  /** Whether it makes a key from the input for callers that bring none. */
+  readonly makesKey: boolean
   run(request: RunRequest<Input>): Promise<OperationOutcome<R>>
 }
 
@@ -25,6 +28,7 @@ export function defineLocal<Tx, Schema extends StandardSchema | undefined, R ext
   const { admit } = admission(parts, name, options)
   return {
     name,
+    makesKey: options.key !== undefined,
     async run(request) {
       const admitted = await admit<R>(request)
       if ('outcome' in admitted) return admitted.outcome
@@ -44,6 +48,8 @@ async function runLocal<Tx, R extends Answer>(
   claim: KeyClaim,
   work: (tx: Tx) => Promise<R> | R,
 ): Promise<Outcome<R>> {
+  // The answer that was written last: if a commit turns out to have happened, it is its. What is stored may be less of it.
+  let whole: R | undefined
   const outcome = await commitTogether<Tx, Outcome<R>>(store, {
     name: 'local',
     async run(tx) {
@@ -53,23 +59,24 @@ async function runLocal<Tx, R extends Answer>(
       const answer = checkAnswer(await work(tx))
       crashPoint('local:worked')
       const { lease } = verdict
-      const kept = withinCap(answer, parts.maxAnswerBytes)
+      const kept = parts.keep(claim, answer)
       const result = await store.keyFinishWithin({ lease, state: 'complete', answer: kept, retention: claim.retention }, tx)
       if (result !== 'done') throw leaseLost()
-      return executed<R>(answer)
+      whole = answer
+      return executed<R>(answer, lease)
     },
     /** The claim's token says whether the row is its own. */
     async committedBefore() {
       const patience = { until: parts.clock.monotonic() + parts.storeTimeoutMs, tries: Number.POSITIVE_INFINITY }
       const record = await patiently(() => parts.store.keyRead(claim), patience, parts)
       const ours = record?.owner === claim.owner && record.state === 'complete'
-      return ours ? { value: executed<R>(record.answer as Answer) } : undefined
+      return ours ? { value: executed<R>(whole ?? (record.answer as Answer), record) } : undefined
     },
   })
   if (outcome.kind === 'executed') parts.report(claim, { type: 'finished', status: outcome.answer.status })
   return outcome
 }
 
-function executed<R extends Answer>(answer: Answer): Outcome<R> {
-  return { kind: 'executed', answer: answer as Reply<BodyOf<R>>, stored: true }
+function executed<R extends Answer>(answer: Answer, { incarnation }: Pick<Lease, 'incarnation'>): Outcome<R> {
+  return { kind: 'executed', answer: answer as Reply<BodyOf<R>>, incarnation, stored: true }
 }

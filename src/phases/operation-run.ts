@@ -2,14 +2,14 @@ import type { Answer } from '../core/answer.js'
 import { OncekeyError } from '../core/errors.js'
 import type { Json } from '../core/json.js'
 import { checkName } from '../core/key.js'
-import { type Run, runOf } from '../engine/held.js'
+import { type Held, type Run, runOf } from '../engine/held.js'
 import { type Call, type CallOptions, call } from './call.js'
 import { finish } from './finish.js'
 import type { Ledger } from './ledger.js'
 import { phase } from './phase.js'
 import { resultJson } from './result-json.js'
 
-/** A run of an operation: its steps are done once, and a later attempt goes on after the last one that was committed. */
+/** A run that can have steps: they are done once, and a later attempt goes on after the last one that was committed. */
 export interface OperationRun<Tx> extends Run {
   /**
    * Local writes, committed in one transaction together with the phase's result and the new recovery point. If two transactions get
@@ -24,14 +24,16 @@ export interface OperationRun<Tx> extends Run {
   stage(tx: Tx, name: string, payload: unknown): Promise<void>
 }
 
-export function operationRun<Tx>(ledger: Ledger<Tx>): OperationRun<Tx> {
+/** `open` gives the ledger of the run, which the first step opens. */
+export function operationRun<Tx>(held: Held, open: () => Promise<Ledger<Tx>>): OperationRun<Tx> {
   return {
-    ...runOf(ledger.held),
-    phase: (name, work) => phase(ledger, name, work),
-    call: (name, work, options) => call(ledger, name, work, options),
-    finish: (work) => finish(ledger, work),
+    ...runOf(held),
+    phase: async (name, work) => phase(await open(), name, work),
+    call: async (name, work, options) => call(await open(), name, work, options),
+    finish: async (work) => finish(await open(), work),
 
     async stage(tx, name, payload) {
+      const ledger = await open()
       if (ledger.staging?.tx !== tx) {
         throw new OncekeyError(
           'stage_outside_phase',
@@ -40,7 +42,7 @@ export function operationRun<Tx>(ledger: Ledger<Tx>): OperationRun<Tx> {
       }
       checkName('step_name_invalid', 'name of the job', name)
       const json = resultJson(`the job '${name}'`, payload) ?? 'null'
-      ledger.staging.jobs.push({ id: ledger.held.parts.random.uuid(), name, payload: json })
+      ledger.staging.jobs.push({ id: held.parts.random.uuid(), name, payload: json })
     },
   }
 }

@@ -1,4 +1,4 @@
-import { type Answer, type BodyOf, checkAnswer, type Reply, reply, withinCap } from '../core/answer.js'
+import { type Answer, type BodyOf, checkAnswer, type Reply, reply } from '../core/answer.js'
 import type { FingerprintRequest } from '../core/fingerprint/fingerprint.js'
 import { checkKeyRef, type KeyRef } from '../core/key.js'
 import { type PolicyOptions, resolvePolicy } from '../core/policy.js'
@@ -14,7 +14,7 @@ export interface WithinOptions extends KeyRef, Pick<PolicyOptions, 'retention' |
 
 /** `executed`: the work ran in your transaction, and counts as done when, and only if, you commit it. */
 export type WithinOutcome<R extends Answer = Reply> =
-  | { readonly kind: 'executed'; readonly answer: Reply<BodyOf<R>> }
+  | { readonly kind: 'executed'; readonly answer: Reply<BodyOf<R>>; readonly incarnation: string }
   | Exclude<Outcome<R>, { kind: 'executed' }>
 
 /**
@@ -51,10 +51,10 @@ export async function within<Tx, R extends Answer>(
     }
     const answer = checkAnswer((await work()) ?? (reply(204) as unknown as R))
     const { lease } = verdict
-    const finish = { lease, state: 'complete', answer: withinCap(answer, parts.maxAnswerBytes), retention } as const
+    const finish = { lease, state: 'complete', answer: parts.keep(ref, answer), retention } as const
     if ((await store.keyFinishWithin(finish, tx)) !== 'done') throw leaseLost()
     await savepoint.keep()
-    return { kind: 'executed', answer: answer as Reply<BodyOf<R>> }
+    return { kind: 'executed', answer: answer as Reply<BodyOf<R>>, incarnation: lease.incarnation }
   } catch (error) {
     // If even that fails the connection is gone, and with it the whole transaction.
     await savepoint.undo().catch(() => {})

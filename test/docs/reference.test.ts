@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { type Duration, durationMs } from '../../src/core/duration.js'
+import { neverReplayed } from '../../src/core/kept-answer.js'
 import { resolvePolicy } from '../../src/core/policy.js'
 import { createOnce, errorStatuses, reply, retention } from '../../src/index.js'
 import * as rulesOfStores from '../../src/store.js'
@@ -141,6 +142,12 @@ describe('options.md', () => {
     expect([...rows(section(page, 'Fingerprint options')).keys()]).toEqual([...options, ...secrets, ...exclusions])
   })
 
+  test('lists exactly the options of encryption and its keys', () => {
+    const options = membersOf('EncryptionOptions', 'src/core/key-ring.ts')
+    const keys = membersOf('EncryptionKey', 'src/core/key-ring.ts')
+    expect([...rows(section(page, 'Encryption options')).keys()]).toEqual([...options, ...keys])
+  })
+
   const published = (heading: string, name: string) => rows(section(page, heading)).get(name)?.[1] ?? ''
   const publishedMs = (heading: string, name: string) => durationMs(published(heading, name).replaceAll(/[`']/g, '') as Duration, name)
 
@@ -198,6 +205,15 @@ describe('outcomes-and-events.md', () => {
 
   test('lists exactly the types of events', () => {
     expect([...rows(section(page, 'Events')).keys()]).toEqual(variantsOf('OnceEvent', 'type', 'src/engine/events.ts'))
+  })
+})
+
+describe('secrets.md', () => {
+  test('lists exactly the headers that are never replayed', () => {
+    const [table = ''] = section('docs/guide/secrets.md', 'Headers').split('`Request-Id` is kept')
+    const cells = [...table.matchAll(/^\| (`.*?) \|/gm)].map(([, cell]) => (cell as string).split(', and')[0] as string)
+    const names = cells.flatMap((cell) => cell.replaceAll('`', '').toLowerCase().split(', '))
+    expect(names).toEqual(neverReplayed)
   })
 })
 

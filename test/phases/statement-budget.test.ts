@@ -98,6 +98,38 @@ test('a replay is 1 statement', async () => {
   expect(statements).toEqual(['ours'])
 })
 
+const opaque = { tenant: 't', scope: 'opaque', fingerprint: false, afterFailure: 'rerun' } as const
+
+test('opaque work that uses no steps pays nothing for them, on its first attempt and on the next', async () => {
+  const statements = await count('opaque_plain', async (once) => {
+    const work = ({ attempt }: { attempt: number }) => {
+      if (attempt === 1) throw new Error('half-way')
+      return reply(201)
+    }
+    await expect(once.execute({ ...opaque, key: 'plain' }, work)).rejects.toThrow('half-way')
+    await once.execute({ ...opaque, key: 'plain' }, work)
+  })
+  // Claim and release; claim, take-over and finish.
+  expect(statements).toEqual(['ours', 'ours', 'ours', 'ours', 'ours'])
+})
+
+test('opaque work with a phase and a call costs what an operation does, and one statement to read them when it is resumed', async () => {
+  const statements = await count('opaque_steps', async (once) => {
+    const run = (fail: boolean) =>
+      once.execute({ ...opaque, key: 'steps' }, async (run) => {
+        await run.phase('ordered', (tx) => insert(tx).then(() => {}))
+        const charge = await run.call('charged', () => ({ id: 'ch_1' }))
+        if (fail) throw new Error('half-way')
+        return reply(201, charge)
+      })
+    await expect(run(true)).rejects.toThrow('half-way')
+    await run(false)
+  })
+  expect(statements.slice(0, 6)).toEqual(['ours', 'begin', 'user', 'ours', 'commit', 'ours'])
+  // Claim, take-over, steps, finish.
+  expect(statements.slice(6)).toEqual(['ours', 'ours', 'ours', 'ours'])
+})
+
 test('local work is 1 commit', async () => {
   const statements = await count('local_work', async (once) => {
     const operation = once.local('local', {}, async (tx) => {

@@ -1,6 +1,6 @@
 import postgres from 'postgres'
 import { expect, onTestFinished, test } from 'vitest'
-import { createOnce, type ExecuteOptions, type Once, reply } from '../../src/index.js'
+import { type Answer, createOnce, type ExecuteOptions, type Outcome, reply } from '../../src/index.js'
 import { fromPg, fromPostgresJs, postgresStore } from '../../src/stores/postgres/index.js'
 import { useDatabase } from '../support/postgres/database.js'
 import { startProxy } from '../support/postgres/proxy.js'
@@ -20,7 +20,7 @@ async function setup(driver: 'pg' | 'postgres.js' = 'pg') {
   const proxy = await startProxy(database.url)
   const events: string[] = []
   const onEvent = ({ type }: { type: string }) => void events.push(type)
-  let once: Pick<Once, 'execute'>
+  let once: { execute(options: ExecuteOptions, work: () => Promise<Answer>): Promise<Outcome<Answer>> }
   if (driver === 'pg') {
     once = createOnce({ store: postgresStore(fromPg(database.createPool({ connectionString: proxy.url, max: 2 }))), onEvent })
   } else {

@@ -46,6 +46,20 @@ test('writes no WAL for a replay', async () => {
   expect((plans.at(-1) as Row)['WAL Records']).toBeGreaterThan(0)
 })
 
+test('writes nothing for a key that is in progress, however often it is asked for', async () => {
+  const store = postgresStore(fromPg(database.pool))
+  const claim = aClaim()
+  await take(store, claim)
+  const waiting = again(claim)
+  await store.keyClaim(waiting)
+  const { explained, plans } = explaining(fromPg(database.pool))
+  const observed = postgresStore(explained)
+  await observed.keyRead(claim)
+  plans.length = 0
+  for (let ask = 0; ask < 10; ask += 1) expect((await observed.keyClaim(waiting)).kind).toBe('in-progress')
+  expect(plans.map((plan) => plan['WAL Records'])).toEqual(Array.from({ length: 10 }, () => 0))
+})
+
 test('leaves no dead tuple and no new version of the row after a thousand replays', async () => {
   const { store, claim } = await aFinishedKey()
   const version = async () => {

@@ -1,6 +1,7 @@
 import canonicalize from 'canonicalize'
 import { OncekeyError } from '../errors.js'
 import { jsonText } from '../json-text.js'
+import { isJson } from '../media-type.js'
 import { withoutMembers } from './exclusions.js'
 import { isFaithfulJson } from './faithful-json.js'
 
@@ -40,11 +41,6 @@ const notJson = (cause: unknown) =>
   new OncekeyError('fingerprint_input_invalid', 'The value to fingerprint is not JSON: it has a BigInt, a cycle, or is a function.', {
     cause,
   })
-
-/** `application/json` and the `+json` family. Expects a media type without parameters, in lower case. */
-function isJson(mediaType: string): boolean {
-  return mediaType === 'application/json' || mediaType.endsWith('+json')
-}
 
 function canonicalJson(bytes: Uint8Array, excluded: readonly string[]): string | null {
   try {

@@ -1,28 +1,13 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { changedSomewhere, isEqualJson, jsonValues, smallJsonValues, spelled } from '../../../test/support/json-values.js'
 import { createFingerprinter } from './fingerprint.js'
 
 const takeFingerprint = createFingerprinter()
 const json = (body: string | Uint8Array) => takeFingerprint({ mediaType: 'application/json', body })
 
 const isSame = (a: string | Uint8Array, b: string | Uint8Array) => json(a).differenceFrom(json(b).bytes) === null
-
-type Json = null | boolean | number | string | Json[] | { [name: string]: Json }
-const values = fc.jsonValue({ stringUnit: 'binary' }) as fc.Arbitrary<Json>
-
-/** Values of few shapes, so that two of them are often equal and often almost. */
-const { small } = fc.letrec<{ small: Json }>((tie) => ({
-  small: fc.oneof(
-    { maxDepth: 2 },
-    fc.constantFrom<Json>(null, true, false, 0, -0, 1, 10, '', '0', '1', 'a', 'null'),
-    fc.array(tie('small'), { maxLength: 2 }),
-    fc.dictionary(fc.constantFrom('a', 'b', '', '__proto__'), tie('small'), { maxKeys: 2, noNullPrototype: true }),
-  ),
-}))
-
-/** As JSON sees them: -0 is 0. */
-const isEqual = (a: Json, b: Json) => isDeepStrictEqual(JSON.parse(JSON.stringify(a)), JSON.parse(JSON.stringify(b)))
 
 describe('the fingerprint of a JSON body', () => {
   test.each([
@@ -78,9 +63,9 @@ describe('the fingerprint of a JSON body', () => {
 
   test('does not see how a value is spelled', () => {
     fc.assert(
-      fc.property(values, fc.infiniteStream(fc.nat(999)), (value, choices) => {
+      fc.property(jsonValues, fc.infiniteStream(fc.nat(999)), (value, choices) => {
         const text = spelled(value, () => choices.next().value)
-        expect(isEqual(JSON.parse(text), value)).toBe(true)
+        expect(isEqualJson(JSON.parse(text), value)).toBe(true)
         expect(isSame(text, JSON.stringify(value))).toBe(true)
         expect(isSame(Buffer.from(text), text)).toBe(true)
       }),
@@ -89,10 +74,10 @@ describe('the fingerprint of a JSON body', () => {
   })
 
   test('is equal exactly if the values are', () => {
-    const pairs = fc.oneof(fc.tuple(small, small), fc.tuple(values, values))
+    const pairs = fc.oneof(fc.tuple(smallJsonValues, smallJsonValues), fc.tuple(jsonValues, jsonValues))
     fc.assert(
       fc.property(pairs, ([a, b]) => {
-        expect(isSame(JSON.stringify(a), JSON.stringify(b))).toBe(isEqual(a, b))
+        expect(isSame(JSON.stringify(a), JSON.stringify(b))).toBe(isEqualJson(a, b))
       }),
       { numRuns: 3_000 },
     )
@@ -100,10 +85,10 @@ describe('the fingerprint of a JSON body', () => {
 
   test('sees one change anywhere inside', () => {
     fc.assert(
-      fc.property(values, small, fc.infiniteStream(fc.nat(999)), (value, other, choices) => {
+      fc.property(jsonValues, smallJsonValues, fc.infiniteStream(fc.nat(999)), (value, other, choices) => {
         const next = () => choices.next().value
         const changed = changedSomewhere(value, other, next)
-        expect(isSame(spelled(changed, next), spelled(value, next))).toBe(isEqual(changed, value))
+        expect(isSame(spelled(changed, next), spelled(value, next))).toBe(isEqualJson(changed, value))
       }),
       { numRuns: 1_000 },
     )
@@ -111,7 +96,7 @@ describe('the fingerprint of a JSON body', () => {
 
   test('is that of the value itself', () => {
     fc.assert(
-      fc.property(values, (value) => {
+      fc.property(jsonValues, (value) => {
         const fromText = takeFingerprint({ mediaType: 'application/json', body: JSON.stringify(value) })
         expect(takeFingerprint({ mediaType: 'application/json', value }).differenceFrom(fromText.bytes)).toBe(null)
       }),
@@ -137,49 +122,3 @@ describe('the fingerprint of any other body', () => {
     expect(takeFingerprint({ body: '\ud800' }).differenceFrom(takeFingerprint({ body: '\ud801' }).bytes)).toBe('body')
   })
 })
-
-/** One of the many texts that say the same, by the choices that come from `next`. */
-function spelled(value: Json, next: () => number): string {
-  const space = () => ['', '', '', ' ', '\n\t'][next() % 5]
-  const list = (items: string[]) => items.map((item) => `${space()}${item}${space()}`).join(',')
-  if (typeof value === 'string') return spelledText(value, next)
-  if (typeof value === 'number') return spelledNumber(value, next)
-  if (Array.isArray(value)) return `[${list(value.map((item) => spelled(item, next)))}${space()}]`
-  if (value === null || typeof value === 'boolean') return String(value)
-  const members = Object.keys(value).map((name) => ({ rank: next(), name }))
-  const shuffled = members.sort((a, b) => a.rank - b.rank)
-  return `{${list(shuffled.map(({ name }) => `${spelledText(name, next)}${space()}:${space()}${spelled(value[name] as Json, next)}`))}}`
-}
-
-function spelledText(text: string, next: () => number): string {
-  const escaped = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
-  const characters = [...text].map((character) =>
-    next() % 3 === 0 ? character.split('').map(escaped).join('') : JSON.stringify(character).slice(1, -1),
-  )
-  return `"${characters.join('')}"`
-}
-
-function spelledNumber(value: number, next: () => number): string {
-  if (value === 0) return ['0', '-0', '0.00', '0e5', '-0.0E-1'][next() % 5] as string
-  const plain = JSON.stringify(value)
-  const [, sign = '', whole = '', fraction = '', exponent = '0'] = /^(-?)(\d+)(?:\.(\d+))?(?:e(.+))?$/.exec(plain) ?? []
-  const digits = `${whole}${fraction}`.replace(/^0+(?=\d)/, '')
-  const power = Number(exponent) - fraction.length
-  const ways = [
-    plain,
-    `${sign}${digits}e${power}`,
-    `${sign}${digits}00E${power - 2}`,
-    `${sign}0.${digits}e${power + digits.length}`,
-    `${sign}${digits}.0e${power}`,
-  ]
-  return ways[next() % ways.length] as string
-}
-
-/** The value with `other` in the place of one of its parts. */
-function changedSomewhere(value: Json, other: Json, next: () => number): Json {
-  const names = value !== null && typeof value === 'object' ? Object.keys(value) : []
-  const name = names[next() % (names.length + 1)]
-  if (name === undefined) return other
-  const copy = structuredClone(value) as { [name: string]: Json }
-  return Object.assign(copy, Object.fromEntries([[name, changedSomewhere(copy[name] as Json, other, next)]]))
-}

@@ -1,4 +1,5 @@
 import { createHash, createHmac } from 'node:crypto'
+import { mediaTypeEssence } from '../media-type.js'
 import { canonicalBody, canonicalValue } from './canonical-body.js'
 import { withoutParameters } from './exclusions.js'
 
@@ -46,7 +47,7 @@ export const fingerprintV1 = {
       for (const piece of pieces) hash.update(piece)
       return hash.digest()
     }
-    const mediaType = (request.mediaType ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? ''
+    const mediaType = mediaTypeEssence(request.mediaType ?? '')
     const body =
       request.value === undefined ? canonicalBody(request.body, mediaType, exclusions.body) : canonicalValue(request.value, exclusions.body)
     const parts: Record<FingerprintPart, Uint8Array> = {

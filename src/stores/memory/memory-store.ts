@@ -130,7 +130,7 @@ function newRecord(id: string, claim: KeyClaim, now: number): KeyRecord {
     expiresAt: now + claim.retention.ms,
     answer: null,
     reason: null,
-    request: claim.request,
+    request: claim.request && new Uint8Array(claim.request),
   }
 }
 
@@ -151,7 +151,7 @@ function ended(record: KeyRecord, state: 'failed' | 'parked', { retention }: Key
   }
 }
 
-/** Stored bytes must not change under the caller's hands, or it under ours. */
+/** Stored bytes must not change under the caller's hands. (`slice()` would not do: that of a Buffer is no copy.) */
 function copy(answer: Answer): Answer {
-  return { ...answer, headers: answer.headers.map(([name, value]) => [name, value]), body: answer.body.slice() }
+  return { ...answer, headers: answer.headers.map(([name, value]) => [name, value]), body: new Uint8Array(answer.body) }
 }

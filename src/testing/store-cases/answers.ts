@@ -18,6 +18,8 @@ const answers: Record<string, Answer> = {
   ]),
   'a decline': reply(402, { error: 'card_declined' }),
   'a large body': reply(200, new Uint8Array(300_000).fill(7)),
+  // An encrypted answer has bytes under any status: a store keeps what it is given.
+  'bytes under a status that has no body': { status: 204, headers: [['oncekey-test', '1']], body: allBytes },
 }
 
 export const answerCases: StoreCase[] = [
@@ -40,6 +42,19 @@ export const answerCases: StoreCase[] = [
       assert.equal(answer.omittedBytes, 11)
       await store.keyFinish(aFinish(await take(store, claim), { answer }))
       await assertReplays(store, claim, answer)
+    },
+  },
+  {
+    name: 'keeps bytes as they were stored, whatever becomes of the buffers they came in',
+    async run({ store }) {
+      const body = Buffer.from('as it was')
+      const request = Buffer.from('as it came')
+      const claim = aClaim({ request })
+      await store.keyFinish(aFinish(await take(store, claim), { answer: reply(200, body) }))
+      body.fill(0)
+      request.fill(0)
+      await assertReplays(store, claim, reply(200, Buffer.from('as it was')))
+      assert.deepEqual([...((await store.keyRead(claim))?.request ?? [])], [...Buffer.from('as it came')])
     },
   },
   {

@@ -127,6 +127,7 @@ export const leaseCases: StoreCase[] = [
       const verdicts = await Promise.all([store.keyClaim(again(claim)), store.keyClaim(again(claim))])
       for (const verdict of verdicts) {
         assert.equal(verdict.kind === 'replay' && verdict.state, 'failed')
+        assert.equal(verdict.kind === 'replay' && verdict.incarnation, gone.lease.incarnation)
         assertSameAnswer(verdict.kind === 'replay' ? verdict.answer : null, outcomeUnknown)
       }
       assert.equal(await store.keyFinish(aFinish(gone)), 'lost')

@@ -27,6 +27,24 @@ export const retentionCases: StoreCase[] = [
     },
   },
   {
+    name: 'names the life of the key with each replay: one for all replays of an answer, another one after expiry',
+    async run({ store, advance }) {
+      const claim = aClaim()
+      const lives = async () => {
+        const verdicts = [await store.keyClaim(again(claim)), await store.keyClaim(again(claim)), await store.keyPeek(again(claim))]
+        return verdicts.map((verdict) => (verdict?.kind === 'replay' ? verdict.incarnation : verdict?.kind))
+      }
+      await store.keyFinish(aFinish(await take(store, claim)))
+      assert.deepEqual(await lives(), [claim.owner, claim.owner, claim.owner])
+      await advance(25 * hour)
+      const reborn = again(claim)
+      // A failure, and one that a later holder stored, is of the same life.
+      await store.keyRelease({ lease: (await take(store, reborn)).lease })
+      await store.keyFinish(aFinish(await take(store, again(claim)), { state: 'failed' }))
+      assert.deepEqual(await lives(), [reborn.owner, reborn.owner, reborn.owner])
+    },
+  },
+  {
     name: 'has one winner among twenty claims of an expired key',
     async run({ store, advance }) {
       const claim = aClaim()

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import type { KeyFinish, KeyStore, StepStore } from '../../core/store.js'
 import type { StoreHarness } from '../exercise-store.js'
-import { aClaim, aFinish, again, assertReplays, hour, leaseMs, type StoreCase, take } from './store-case.js'
+import { aClaim, aFinish, again, anAnswer, assertReplays, hour, leaseMs, type StoreCase, take } from './store-case.js'
 
 /** Stores without transactions have nothing to show here, and must not pretend to. */
 function transactionCase<Tx>(
@@ -86,6 +86,29 @@ export const transactionCases: StoreCase<any>[] = [
     )
     assert.equal((await store.keyRead(claim))?.recoveryPoint, 'b')
   }),
+  transactionCase(
+    'moves the recovery point to the last step that comes along when a key is given back or parked',
+    async (_, store, steps) => {
+      const call = (name: string, position: number) => ({ name, position, kind: 'call', result: null }) as const
+      const claim = aClaim()
+      const first = await take(store, claim)
+      await store.keyRelease({ lease: first.lease, steps: [call('a', 0), call('b', 1)] })
+      const second = await take(store, again(claim))
+      assert.equal(second.recoveryPoint, 'b')
+      // Without steps it stays where it was.
+      await store.keyRelease({ lease: second.lease })
+      const third = await take(store, again(claim))
+      assert.equal(third.recoveryPoint, 'b')
+      await store.keyPark({ lease: third.lease, answer: anAnswer, reason: 'a test', step: 'd', steps: [call('c', 2)] })
+      assert.equal((await store.keyRead(claim))?.recoveryPoint, 'c')
+      assert.equal(await steps.keyResolve({ ...claim, resolution: { as: 'did-not-happen' }, by: 'a test' }), 'done')
+      const fourth = await take(store, again(claim))
+      assert.equal(fourth.recoveryPoint, 'c')
+      await store.keyPark({ lease: fourth.lease, answer: anAnswer, reason: 'a test', step: 'd' })
+      assert.equal(await steps.keyResolve({ ...claim, resolution: { as: 'happened', result: null }, by: 'a test' }), 'done')
+      assert.equal((await take(store, again(claim))).recoveryPoint, 'd')
+    },
+  ),
   transactionCase('records no step of a holder that was replaced', async ({ advance }, store, steps) => {
     const claim = aClaim()
     const { lease } = await take(store, claim)

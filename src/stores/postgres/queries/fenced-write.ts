@@ -23,13 +23,15 @@ export interface FencedWrite {
  */
 export function fencedWrite(tables: Tables, assignments: string, parameters: number, what: string) {
   const lease = 'tenant = $1 and id = $2::uuid and incarnation = $3::uuid and fence = $4 and owner = $5::uuid'
-  const write = `
-      update ${tables.keys} set state = $6, locked_until = null, ${assignments}
+  const write = (more = '') => `
+      update ${tables.keys} set state = $6, locked_until = null, ${assignments}${more}
       where ${lease} and state = 'processing'
       returning tenant, id, incarnation, fence, reason`
   const note = { what, detail: 'reason' }
-  const alone = noted(tables, write, note)
-  const withSteps = together(tables, write, 6 + parameters, note)
+  const alone = noted(tables, write(), note)
+  // The last step that comes along is the last one committed: the next holder sees by the recovery point that there are steps to read.
+  const lastStep = `($${6 + parameters + 1}::text::json -> -1) ->> 'name'`
+  const withSteps = together(tables, write(`, recovery_point = coalesce(${lastStep}, recovery_point)`), 6 + parameters, note)
   const repeated = `select from ${tables.keys} where ${lease} and state = $6`
 
   return async (db: Queryable, { lease, state, values, steps = [], jobs = [] }: FencedWrite): Promise<AdvanceResult> => {

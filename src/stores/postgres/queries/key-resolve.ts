@@ -17,11 +17,11 @@ export function keyResolve(tables: Tables) {
     audited,
     `
       update ${tables.keys}
-      set state = 'pending', fence = fence + 1, reason = $5, parked_step = null,
+      set state = 'pending', fence = fence + 1, reason = $5, parked_step = null, recovery_point = coalesce($7, recovery_point),
           answer_status = null, answer_headers = null, answer_body = null, answer_omitted_bytes = null
       where ${parked} and parked_step is not distinct from $6
       returning tenant, id, incarnation, fence, reason`,
-    6,
+    7,
     { what: `'resolved'`, detail: 'reason' },
   )
   const fail = together(
@@ -56,7 +56,8 @@ export function keyResolve(tables: Tables) {
     if (name === null && resolution.as === 'happened') return 'no-step'
     const position = row.recorded as number
     const step: StepRecord[] = name === null ? [] : [{ name, position, ...outcomeOf(resolution) }]
-    const done = await db.query(goOn, [...held, reason, name, ...togetherValues(step, [])])
+    const recoveryPoint = resolution.as === 'happened' ? name : null
+    const done = await db.query(goOn, [...held, reason, name, recoveryPoint, ...togetherValues(step, [])])
     return done.length > 0 ? 'done' : 'not-parked'
   }
 }

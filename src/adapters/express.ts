@@ -1,0 +1,38 @@
+import type { Request, RequestHandler } from 'express'
+import type { Once } from '../create-once.js'
+import { idempotencyOf } from '../http/idempotency.js'
+import type { IdempotencyOptions, ServeOptions } from '../http/options.js'
+import { type Servable, serviceOf } from '../http/serve.js'
+import { enter, type NodeExchange, respond } from './node/exchange.js'
+
+export * from '../http/for-adapters.js'
+
+/**
+ * Protects the handlers behind it, in Express 4 and 5. Mount it behind authentication and before body parsers.
+ *
+ * @example app.use(idempotency(once, { tenant: (req) => req.user.id, afterFailure: 'rerun' }))
+ */
+export function idempotency<Tx>(once: Once<Tx>, options: IdempotencyOptions<Request>): RequestHandler {
+  const layer = idempotencyOf(once, options)
+  return function idempotencyMiddleware(request, response, next) {
+    enter(layer, exchangeOf(request, response)).then((way) => {
+      if (way !== 'answered') next()
+    }, next)
+  }
+}
+
+/**
+ * Serves an operation.
+ *
+ * @example app.post('/orders', serve(createOrder, { tenant: (req) => req.user.id }))
+ */
+export function serve(operation: Servable, options: ServeOptions<Request>): RequestHandler {
+  const service = serviceOf(operation, options)
+  return function serveOperation(request, response, next) {
+    respond(service, exchangeOf(request, response)).catch(next)
+  }
+}
+
+function exchangeOf(request: Request, response: Parameters<RequestHandler>[1]): NodeExchange<Request> {
+  return { native: request, request, response, url: request.originalUrl }
+}

@@ -1,0 +1,45 @@
+import type { OutgoingHttpHeader, OutgoingHttpHeaders, ServerResponse } from 'node:http'
+import type { Answer, HeaderPair } from '../../core/answer.js'
+
+/** What `writeHead` takes: an object, a flat list, or a list of pairs. */
+export type HeadersArgument = OutgoingHttpHeaders | readonly OutgoingHttpHeader[] | undefined
+
+/** Merges what `writeHead` was given into what was set before, as Node does: the later one wins, and a list may repeat a name. */
+export function mergeHeaders(response: ServerResponse, headers: HeadersArgument): void {
+  if (!headers) return
+  if (!Array.isArray(headers)) {
+    for (const [name, value] of Object.entries(headers)) if (value !== undefined) response.setHeader(name, value)
+    return
+  }
+  const pairs = Array.isArray(headers[0]) ? (headers as unknown as HeaderPair[]) : pairsOf(headers as string[])
+  for (const [name] of pairs) response.removeHeader(name)
+  for (const [name, value] of pairs) response.appendHeader(name, value)
+}
+
+function pairsOf(flat: readonly string[]): HeaderPair[] {
+  return flat.flatMap((name, index): HeaderPair[] => (index % 2 === 0 ? [[name, flat[index + 1] as string]] : []))
+}
+
+/** The headers that are not as they were in `baseline`, one pair for each line. */
+export function changedHeaders(response: ServerResponse, baseline: OutgoingHttpHeaders): HeaderPair[] {
+  return Object.entries(response.getHeaders()).flatMap(([name, value]): HeaderPair[] => {
+    // The id of a request is told again at its replays, whoever set it.
+    const same = name !== 'request-id' && String(baseline[name]) === String(value)
+    if (value === undefined || same) return []
+    return (Array.isArray(value) ? value : [value]).map((line) => [name, String(line)])
+  })
+}
+
+/** Puts an answer on the wire. Headers that were there before stay, unless the answer has its own. */
+export function sendAnswer(response: ServerResponse, answer: Answer, baseline?: OutgoingHttpHeaders): void {
+  if (response.destroyed) return
+  if (baseline) {
+    for (const name of response.getHeaderNames()) response.removeHeader(name)
+    mergeHeaders(response, baseline)
+  }
+  response.statusCode = answer.status
+  for (const [name] of answer.headers) response.removeHeader(name)
+  for (const [name, value] of answer.headers) response.appendHeader(name, value)
+  // One piece in one call: then Node says how long it is.
+  response.end(answer.body)
+}

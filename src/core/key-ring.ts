@@ -1,0 +1,58 @@
+import { createSecretKey, type KeyObject } from 'node:crypto'
+import { OncekeyError } from './errors.js'
+
+export interface EncryptionOptions {
+  /**
+   * Keys for AES-256-GCM; the first one seals, all of them open. One that is taken away too early makes what it sealed unreadable: keep
+   * it for as long as the longest retention, and for as long as there are parked or unfinished keys of its time.
+   */
+  keys: readonly EncryptionKey[]
+}
+
+export interface EncryptionKey {
+  /** Kept, readable, with all that the key sealed: 1 to 64 characters of printable ASCII. */
+  readonly id: string
+  /** 32 random bytes; as a text their base64 (44 characters) or hex (64). A password is not a key. */
+  readonly key: Uint8Array | string
+}
+
+export interface KeyRing {
+  /** The one that seals. */
+  readonly current: { readonly id: string; readonly key: KeyObject }
+  find(id: string): KeyObject | undefined
+}
+
+export function keyRing(options: EncryptionOptions): KeyRing {
+  const keys: unknown = options?.keys
+  if (!Array.isArray(keys) || keys.length === 0) {
+    throw new OncekeyError('option_invalid', 'encryption.keys is a list of at least one { id, key }; the first one seals.')
+  }
+  const ring = new Map<string, KeyObject>()
+  for (const each of keys as readonly unknown[]) {
+    const { id, key } = (each ?? {}) as Partial<EncryptionKey>
+    if (typeof id !== 'string' || !printable.test(id)) {
+      throw new OncekeyError('option_invalid', 'Each encryption key needs an id of 1 to 64 characters of printable ASCII.')
+    }
+    if (ring.has(id)) throw new OncekeyError('option_invalid', `Two encryption keys share the id ${id}: give each its own.`)
+    ring.set(id, createSecretKey(keyBytes(id, key)))
+  }
+  const [[id, key]] = ring as unknown as [[string, KeyObject]]
+  return { current: { id, key }, find: (wanted) => ring.get(wanted) }
+}
+
+const printable = /^[\x20-\x7e]{1,64}$/
+const hexKey = /^[0-9a-fA-F]{64}$/
+/** The last digit before the padding has two bits to spare, which must be zero. */
+const base64Key = /^[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$/
+
+/** The message never repeats the key. */
+function keyBytes(id: string, key: unknown): Uint8Array {
+  if (key instanceof Uint8Array && key.length === 32) return key
+  if (typeof key === 'string' && hexKey.test(key)) return Buffer.from(key, 'hex')
+  if (typeof key === 'string' && base64Key.test(key)) return Buffer.from(key, 'base64')
+  throw new OncekeyError(
+    'option_invalid',
+    `The encryption key ${id} is not 32 bytes: pass a Uint8Array of that length, or what \`openssl rand -base64 32\` or ` +
+      '`openssl rand -hex 32` prints.',
+  )
+}

@@ -1,0 +1,105 @@
+import type { Answer } from './answer.js'
+import { checkKeyRef, type KeyRef, keyId } from './key.js'
+import { type EncryptionOptions, type KeyRing, keyRing } from './key-ring.js'
+import type { KeyRecord } from './record.js'
+import { openAnswer, openRequest, type Place, sealAnswer, sealRequest } from './sealing.js'
+import type { KeyClaim, StepStore, Store, Verdict } from './store.js'
+
+/**
+ * The same store, in which answers and requests are encrypted: what it is given is sealed before it is stored, what it says is opened.
+ * Without `encryption` nothing is sealed, and what was sealed is refused, so that nobody is ever sent ciphertext.
+ *
+ * `createOnce` does this to its store. It is public for those who read a store themselves.
+ */
+export function sealedStore<Tx>(store: Store<Tx>, encryption?: EncryptionOptions): Store<Tx> {
+  const ring = encryption === undefined ? undefined : keyRing(encryption)
+  const { steps } = store
+
+  return {
+    get durability() {
+      return store.durability
+    },
+
+    async keyClaim(claim) {
+      const verdict = await store.keyClaim(sealedClaim(ring, claim))
+      try {
+        return openedVerdict(ring, claim, verdict)
+      } catch (error) {
+        // The key was taken for nothing. Left alone, its lease would run out, and it would count as work that crashed.
+        if (verdict.kind === 'execute') await store.keyRelease({ lease: verdict.lease, reason: cannotOpen }).catch(() => {})
+        throw error
+      }
+    },
+    keyHeartbeat: (heartbeat) => store.keyHeartbeat(heartbeat),
+    keyFinish: (finish) => store.keyFinish({ ...finish, answer: sealedAnswer(ring, finish.lease, finish.answer) }),
+    keyRelease: (release) => store.keyRelease(release),
+    keyPark: (park) => store.keyPark({ ...park, answer: sealedAnswer(ring, park.lease, park.answer) }),
+    async keyPeek(claim) {
+      const verdict = await store.keyPeek(sealedClaim(ring, claim))
+      return verdict && openedVerdict(ring, claim, verdict)
+    },
+    async keyRead(ref) {
+      const record = await store.keyRead(ref)
+      return record && openedRecord(ring, ref, record)
+    },
+    keyReap: (reap) => store.keyReap(reap),
+
+    ...(steps ? { steps: sealedSteps(steps, ring) } : {}),
+  }
+}
+
+/** Noted with a key that was given back because the request it should go on with is unreadable. */
+const cannotOpen = 'the stored request could not be opened'
+
+function sealedSteps<Tx>(steps: StepStore<Tx>, ring: KeyRing | undefined): StepStore<Tx> {
+  return {
+    transaction: (work) => steps.transaction(work),
+    failureOf: (error) => steps.failureOf(error),
+    stepAdvance: (advance, tx) => steps.stepAdvance(advance, tx),
+    keyFinishWithin: (finish, tx) => steps.keyFinishWithin({ ...finish, answer: sealedAnswer(ring, finish.lease, finish.answer) }, tx),
+    stepsRead: (lease) => steps.stepsRead(lease),
+    // If it cannot be opened, the caller's transaction does not commit: nothing has to be given back.
+    keyClaimWithin: async (claim, tx) => openedVerdict(ring, claim, await steps.keyClaimWithin(sealedClaim(ring, claim), tx)),
+    savepoint: (tx) => steps.savepoint(tx),
+    keyResolve(resolve) {
+      const { resolution } = resolve
+      if (resolution.as !== 'failed') return steps.keyResolve(resolve)
+      const answer = sealedAnswer(ring, placeOf(resolve), resolution.answer)
+      return steps.keyResolve({ ...resolve, resolution: { ...resolution, answer } })
+    },
+    auditRead: (ref) => steps.auditRead(ref),
+  }
+}
+
+function placeOf(ref: KeyRef): Place {
+  return { tenant: ref.tenant, id: keyId(checkKeyRef(ref)) }
+}
+
+function sealedAnswer(ring: KeyRing | undefined, { tenant, id }: Place, answer: Answer): Answer {
+  return ring ? sealAnswer(ring, { tenant, id }, answer) : answer
+}
+
+function sealedClaim(ring: KeyRing | undefined, claim: KeyClaim): KeyClaim {
+  return claim.request ? { ...claim, request: sealRequest(ring, () => placeOf(claim), claim.request) } : claim
+}
+
+function openedVerdict<V extends Verdict>(ring: KeyRing | undefined, ref: KeyRef, verdict: V): V {
+  switch (verdict.kind) {
+    case 'execute':
+      return verdict.request ? { ...verdict, request: openRequest(ring, () => placeOf(ref), verdict.request) } : verdict
+    case 'replay':
+    case 'parked':
+      return { ...verdict, answer: openAnswer(ring, () => placeOf(ref), verdict.answer) }
+    default:
+      return verdict
+  }
+}
+
+function openedRecord(ring: KeyRing | undefined, ref: KeyRef, record: KeyRecord): KeyRecord {
+  const { answer, request } = record
+  return {
+    ...record,
+    answer: answer && openAnswer(ring, () => placeOf(ref), answer),
+    request: request && openRequest(ring, () => placeOf(ref), request),
+  }
+}

@@ -1,0 +1,61 @@
+import type { Answer } from '../core/answer.js'
+import { isOncekeyError, OncekeyError } from '../core/errors.js'
+import type { FingerprintRequest } from '../core/fingerprint/fingerprint.js'
+import { readKey } from './key-source.js'
+import type { HttpSettings } from './options.js'
+import { problemReply } from './replies.js'
+import { announcesBody, type HttpBody, type HttpRequest, mediaTypeOf } from './request.js'
+
+export type Received = Exclude<HttpBody, { failed: unknown }>
+
+/** A request with a key (or without one, where that is allowed), or the answer that it gets instead. */
+export type Admitted = { readonly key: string | undefined } | { readonly refusal: Answer }
+
+export async function admitKey<Native>(settings: HttpSettings<Native>, request: HttpRequest<Native>): Promise<Admitted> {
+  const reading = await readKey(settings.key, request)
+  if ('key' in reading) return reading
+  if ('invalid' in reading) return { refusal: problemReply(settings, { code: 'key_invalid', detail: reading.invalid }) }
+  return settings.required ? { refusal: problemReply(settings, { code: 'key_missing' }) } : { key: undefined }
+}
+
+export async function admitBody<Native>(
+  settings: HttpSettings<Native>,
+  request: HttpRequest<Native>,
+): Promise<{ readonly body: Received } | { readonly refusal: Answer }> {
+  if (!announcesBody(request)) return { body: { bytes: new Uint8Array() } }
+  const body = await request.body()
+  if ('failed' in body) {
+    return { refusal: problemReply(settings, { code: body.failed === 'too_large' ? 'body_too_large' : 'body_incomplete' }) }
+  }
+  if ('parsed' in body && settings.fingerprint === 'raw') {
+    throw new OncekeyError(
+      'raw_body_gone',
+      'A body parser ran before the idempotency layer and threw the bytes of the request away. Mount the layer before the parser, ' +
+        "let the parser keep them as `rawBody`, or choose fingerprint: 'parsed' and read what that cannot tell apart.",
+    )
+  }
+  return { body }
+}
+
+export function fingerprintOf(request: HttpRequest, body: Received): FingerprintRequest {
+  const { method, path, query } = request
+  const content = 'bytes' in body ? { body: body.bytes } : { value: body.parsed ?? null }
+  return { method, path, query, mediaType: mediaTypeOf(request), ...content }
+}
+
+/** How soon a client may ask again after trouble that is nobody's lease. */
+const soonSeconds = 1
+
+/** The answer to an error of ours that is no fault of the service's code; undefined for all others. */
+export function refusalOf<Native>(settings: HttpSettings<Native>, error: unknown): Answer | undefined {
+  if (isOncekeyError(error, 'key_invalid')) return problemReply(settings, { code: 'key_invalid', detail: error.message })
+  if (isOncekeyError(error, 'lease_lost') || isOncekeyError(error, 'max_run_exceeded')) {
+    return problemReply(settings, { code: 'interrupted', retryAfterSeconds: soonSeconds })
+  }
+  if (isStoreTrouble(error)) return problemReply(settings, { code: 'store_unavailable', retryAfterSeconds: soonSeconds })
+  return undefined
+}
+
+export function isStoreTrouble(error: unknown): boolean {
+  return isOncekeyError(error) && error.status === 503 && error.code.startsWith('store_')
+}

@@ -1,0 +1,98 @@
+import { isOncekeyError, OncekeyError } from '../core/errors.js'
+import { checkKeyRef } from '../core/key.js'
+import { isJson } from '../core/media-type.js'
+import { type KeyReading, type KeySyntax, parseKey } from './parse-key.js'
+import { type HttpRequest, mediaTypeOf } from './request.js'
+
+export interface HeaderSource {
+  readonly kind: 'header'
+  readonly name: string
+  readonly syntax: KeySyntax
+}
+
+export interface FieldSource {
+  readonly kind: 'field'
+  /** The names of members, from the outermost, with dots between them. */
+  readonly path: string
+}
+
+/** Where the key comes from: `header()`, `field()`, or a function of what the framework calls a request. */
+export type KeySource<Native = unknown> = HeaderSource | FieldSource | ((request: Native) => MaybeKey | Promise<MaybeKey>)
+
+type MaybeKey = string | undefined | null
+
+export interface HeaderOptions {
+  /**
+   * `'strict'` refuses keys without quotes, so that a client which does not keep to the IETF draft learns it at once. `'lenient'`
+   * takes them, and `abc` is the same key as `"abc"`. Default `'lenient'`.
+   */
+  syntax?: KeySyntax
+}
+
+/** The key is the value of a header. */
+export function header(name = 'Idempotency-Key', { syntax = 'lenient' }: HeaderOptions = {}): HeaderSource {
+  if (typeof name !== 'string' || !fieldName.test(name)) {
+    throw new OncekeyError('option_invalid', "header() needs a header's name, such as 'Idempotency-Key'.")
+  }
+  if (syntax !== 'lenient' && syntax !== 'strict') throw new OncekeyError('option_invalid', "syntax is 'lenient' or 'strict'.")
+  return { kind: 'header', name, syntax }
+}
+
+/** A token of RFC 9110, which is what names of headers are. */
+const fieldName = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
+
+/**
+ * The key is a text in the JSON body, such as the client's own reference. Dots lead to members of members; a member of an element of
+ * an array, or one with a dot in its name, needs a function.
+ *
+ * @example field('transfer.client_reference')
+ */
+export function field(path: string): FieldSource {
+  if (typeof path !== 'string' || path.split('.').includes('')) {
+    throw new OncekeyError('option_invalid', "field() needs the names of members with dots between them, such as 'transfer.reference'.")
+  }
+  return { kind: 'field', path }
+}
+
+/** What a function throws comes out of here as it is. */
+export async function readKey<Native>(source: KeySource<Native>, request: HttpRequest<Native>): Promise<KeyReading> {
+  if (typeof source === 'function') return readingOf(await source(request.native))
+  if (source.kind === 'header') return parseKey(request.headerLines(source.name), source.syntax)
+  return readField(source, request)
+}
+
+async function readField({ path }: FieldSource, request: HttpRequest): Promise<KeyReading> {
+  const body = await request.body()
+  // Not "missing": where a key is optional, the request would run unprotected.
+  if ('failed' in body) return { invalid: `The body did not arrive whole, and the key is its member "${path}". Send it again.` }
+  const value = 'parsed' in body ? body.parsed : jsonOf(body.bytes, mediaTypeOf(request))
+  const reading = readingOf(memberAt(value, path))
+  return 'invalid' in reading ? { invalid: `${reading.invalid} It is the body's member "${path}".` } : reading
+}
+
+/** Own members of objects only: neither a prototype's, nor the length of an array or a text. */
+function memberAt(value: unknown, path: string): unknown {
+  return path.split('.').reduce<unknown>((at, name) => (isObject(at) && Object.hasOwn(at, name) ? at[name] : undefined), value)
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** Undefined for what is not JSON, by its media type or by itself: what to say about that is the handler's business. */
+function jsonOf(bytes: Uint8Array, mediaType: string): unknown {
+  if (!isJson(mediaType)) return undefined
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
+  } catch {
+    return undefined
+  }
+}
+
+function readingOf(key: unknown): KeyReading {
+  if (key === undefined || key === null) return { missing: true }
+  try {
+    return { key: checkKeyRef({ tenant: 'any', scope: 'any', key: key as string }).key }
+  } catch (error) {
+    if (isOncekeyError(error, 'key_invalid')) return { invalid: error.message }
+    throw error
+  }
+}

@@ -1,0 +1,135 @@
+import { type Duration, durationMs } from '../core/duration.js'
+import { OncekeyError } from '../core/errors.js'
+import type { AfterFailure, PolicyOptions, ScopePolicy } from '../core/policy.js'
+import { header, type KeySource } from './key-source.js'
+import type { ProblemCode } from './problems.js'
+import { type Documentation, type Profile, profiles } from './profiles.js'
+
+/** What `idempotency()` and `serve()` have in common. `Native` is what the framework calls a request. */
+export interface HttpOptions<Native> {
+  /**
+   * Whose key it is. Keys of two tenants never meet, so nobody is shown another's answer: take it from the authenticated caller,
+   * never from what a client may choose. `'single'` says that the service has one tenant only.
+   */
+  tenant: 'single' | ((request: Native) => string | Promise<string>)
+  /** Where the key comes from. Default `header()`: the `Idempotency-Key` header, quoted or not. */
+  key?: KeySource<Native>
+  /** Whether a request without a key is refused. Default: `serve()` refuses it, `idempotency()` lets it pass unprotected. */
+  required?: boolean
+  /** The dialect: `'ietf'` (400, 409, 422 and problem+json), `'stripe'`, or one of your own. Default `'ietf'`. */
+  profile?: 'ietf' | 'stripe' | Profile
+  /**
+   * What a request is told whose key is being worked on: `'conflict'` 409, `'accepted'` 202, both with `Retry-After`; `'wait'`
+   * keeps it waiting for the answer, at most as long as `wait` says, then 409. Default `'conflict'`.
+   */
+  whenInProgress?: 'conflict' | 'wait' | 'accepted'
+  /**
+   * The longest that `'wait'` waits. Too low: clients have to retry. Too high: a slow request ties up connections, and a client
+   * gives up first. Default 10 s.
+   */
+  wait?: Duration
+  /**
+   * Requests with a larger body are refused with 413 before anything runs: a body is compared, so it is read into memory. Too low:
+   * honest requests are refused. Too high: many large ones at once fill the memory. Default 10 MiB.
+   */
+  maxBodyBytes?: number
+  /**
+   * `'raw'` compares bodies from their bytes. `'parsed'` makes do with what a body parser left, where the bytes are gone: then
+   * integers past 2^53 and duplicate members cannot be told apart, nor files of a form. Default `'raw'`.
+   */
+  fingerprint?: 'raw' | 'parsed'
+  /**
+   * Where your own pages about the problems are: `type` and `Link` become this address with the code behind it. Default: a URN as
+   * `type`, and a link to the pages that come with this package.
+   */
+  problemBase?: string
+}
+
+export interface IdempotencyOptions<Native> extends HttpOptions<Native>, PolicyOptions {
+  /**
+   * What becomes of a key whose handler crashed, lost its lease, threw or answered 5xx. There is no default: only the author of
+   * the handler knows whether it may run again. `'rerun'` it from its start, `'store'` the error and replay it, or `'park'` the key
+   * for a person to look at.
+   */
+  afterFailure: AfterFailure
+  /** The methods that are protected; others pass untouched. Default POST and PATCH (profile `stripe`: POST). */
+  methods?: readonly string[]
+  /**
+   * Which keys may meet: those of one `'endpoint'` (method and path), all of a `'tenant'`, or those under a name of your own,
+   * which survives a change of paths. Default `'endpoint'` (profile `stripe`: `'tenant'`).
+   */
+  scope?: ScopePolicy
+  /** Runs the handler unprotected while the store is down. Only for work where a duplicate is cheap. Default false: 503. */
+  failOpen?: boolean
+}
+
+export interface ServeOptions<Native> extends HttpOptions<Native> {
+  /** Makes the operation's input. Default: the JSON body. */
+  input?: (request: Native, body: unknown) => unknown
+}
+
+export interface HttpSettings<Native> {
+  readonly tenantOf: (request: Native) => string | Promise<string>
+  readonly key: KeySource<Native>
+  readonly required: boolean
+  readonly profile: Profile
+  readonly whenInProgress: 'conflict' | 'wait' | 'accepted'
+  /** Undefined unless it waits. */
+  readonly waitMs: number | undefined
+  readonly maxBodyBytes: number
+  readonly fingerprint: 'raw' | 'parsed'
+  readonly documentation: Documentation
+}
+
+/** Checked once, when the service starts, and not at the first request. */
+export function resolveHttpOptions<Native>(
+  options: HttpOptions<Native>,
+  requiredByDefault: (profile: Profile) => boolean,
+): HttpSettings<Native> {
+  const { tenant, whenInProgress = 'conflict', wait = '10s', maxBodyBytes = 10 * 1024 * 1024, fingerprint = 'raw' } = options ?? {}
+  if (tenant !== 'single' && typeof tenant !== 'function') {
+    throw invalid('tenant', tenant, "a function of the request that says whose key it is, or 'single' if there is one tenant only")
+  }
+  const profile = profileOf(options.profile ?? 'ietf')
+  oneOf('whenInProgress', whenInProgress, ['conflict', 'wait', 'accepted'])
+  oneOf('fingerprint', fingerprint, ['raw', 'parsed'])
+  if (!Number.isInteger(maxBodyBytes) || maxBodyBytes < 0) throw invalid('maxBodyBytes', maxBodyBytes, 'a whole number of bytes')
+  const waitMs = durationMs(wait, 'wait')
+  return {
+    tenantOf: tenant === 'single' ? () => 'single' : tenant,
+    key: options.key ?? header(),
+    required: options.required ?? requiredByDefault(profile),
+    profile,
+    whenInProgress,
+    waitMs: whenInProgress === 'wait' ? waitMs : undefined,
+    maxBodyBytes,
+    fingerprint,
+    documentation: documentationAt(options.problemBase),
+  }
+}
+
+/** As an npm package's files are served to anyone. */
+const packagePages = 'https://unpkg.com/oncekey/docs/problems/'
+
+function documentationAt(base: string | undefined): Documentation {
+  if (base === undefined) {
+    return { type: (code) => `urn:oncekey:problem:${code}`, page: (code) => `${packagePages}${code}.md` }
+  }
+  if (!URL.canParse(base)) throw invalid('problemBase', base, 'an absolute address, such as https://api.example.com/problems/')
+  const page = (code: ProblemCode) => new URL(code, base).href
+  return { type: page, page }
+}
+
+function profileOf(profile: 'ietf' | 'stripe' | Profile): Profile {
+  if (typeof profile === 'object' && typeof profile?.render === 'function') return profile
+  oneOf('profile', profile, ['ietf', 'stripe'])
+  return profiles[profile as 'ietf' | 'stripe']
+}
+
+export function oneOf(name: string, value: unknown, choices: readonly string[]): void {
+  if (!choices.includes(value as string)) throw invalid(name, value, choices.map((choice) => `'${choice}'`).join(' or '))
+}
+
+function invalid(name: string, value: unknown, expected: string): OncekeyError {
+  return new OncekeyError('option_invalid', `${name} is ${typeof value === 'function' ? 'a function' : String(value)}: it is ${expected}.`)
+}

@@ -1,0 +1,92 @@
+import { parseItem } from 'structured-headers'
+import { maxKeyLength } from '../core/key.js'
+
+/**
+ * `'strict'` takes what the IETF draft asks for, a quoted string. `'lenient'` takes a key without quotes as well, which is what
+ * most clients send.
+ */
+export type KeySyntax = 'lenient' | 'strict'
+
+/** `invalid` tells the client what is wrong and how to do it right. It never repeats the value, which may be hostile or secret. */
+export type KeyReading = { readonly key: string } | { readonly missing: true } | { readonly invalid: string }
+
+/** As much as web servers commonly take for one header line. A key is never that long; its parameters have no limit of their own. */
+const maxLineLength = 8_192
+
+/** Reads the key from the header's field lines. Whatever they hold, it never throws. */
+export function parseKey(lines: readonly string[], syntax: KeySyntax): KeyReading {
+  const [line] = lines
+  if (line === undefined) return { missing: true }
+  if (lines.length > 1) return { invalid: 'The key was sent more than once: send exactly one, in one header line.' }
+  if (line.length > maxLineLength) return { invalid: `The header is longer than ${maxLineLength} characters. ${rightLength}` }
+  const value = withoutOuterSpace(line)
+  if (!printable.test(value)) {
+    return { invalid: 'The header has characters that are not printable ASCII: make the key of letters, digits and hyphens.' }
+  }
+  if (value === '') return ofRightLength('')
+  if (value.startsWith('"')) return quotedKey(value)
+  return syntax === 'strict' ? { invalid: notQuoted } : rawKey(value)
+}
+
+/** All that a structured field may be made of; a TAB is only for the space between the members of a list. */
+const printable = /^[ -~]*$/
+
+function quotedKey(value: string): KeyReading {
+  const key = stringItem(value)
+  return key === undefined ? { invalid: notOneString } : ofRightLength(key)
+}
+
+/**
+ * By RFC 9651 one unquoted UUID in three is a Token and the others are errors, so this is a rule of our own. It refuses what could
+ * be another type of structured field, and commas, since servers in the style of fetch join two field lines with one.
+ */
+function rawKey(value: string): KeyReading {
+  const end = value.includes(';') ? value.indexOf(';') : value.length
+  const key = value.slice(0, end)
+  if (key !== '' && !rawForm.test(key)) return { invalid: notRaw }
+  if (stringItem(`"x"${value.slice(end)}`) === undefined) return { invalid: notParameters }
+  return ofRightLength(key)
+}
+
+/** Visible ASCII without `"`, `,` and `\`. The first character is no sigil of a Boolean, Byte Sequence, Date, list or Display String. */
+const rawForm = /^(?![?:@(%])[!#-+\--[\]-~]+$/
+
+function ofRightLength(key: string): KeyReading {
+  if (key === '') return { invalid: `The key is empty. ${rightLength}` }
+  if (key.length > maxKeyLength) return { invalid: `The key is longer than ${maxKeyLength} characters. ${rightLength}` }
+  return { key }
+}
+
+/** What the string says, if the value is an Item with a String. Parameters are ignored, as the draft defines none. */
+function stringItem(value: string): string | undefined {
+  try {
+    const [item] = parseItem(value)
+    return typeof item === 'string' ? item : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** OWS: no more than spaces and TABs. A loop, because a regular expression would try each run of spaces from each of its places. */
+function withoutOuterSpace(line: string): string {
+  let start = 0
+  let end = line.length
+  while (start < end && isSpace(line[start])) start += 1
+  while (end > start && isSpace(line[end - 1])) end -= 1
+  return line.slice(start, end)
+}
+
+const isSpace = (character: string | undefined) => character === ' ' || character === '\t'
+
+const rightLength = `Send 1 to ${maxKeyLength} characters, such as a new UUID for each operation.`
+const notQuoted =
+  'The key is not a quoted string: put it in double quotes, as structured fields (RFC 9651) ask for, and a backslash before each ' +
+  'double quote and backslash in it.'
+const notOneString =
+  'The header is not one quoted string: end the key with a double quote, put a backslash before each double quote and backslash in ' +
+  'it and before nothing else, and send nothing behind it but parameters.'
+const notRaw =
+  'The key needs double quotes around it: without them it has no space, comma, double quote or backslash, and does not begin with one ' +
+  'of ? : @ ( and %.'
+const notParameters =
+  'What follows the first semicolon is not a list of parameters: leave it out, or put a key with a semicolon in double quotes.'

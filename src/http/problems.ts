@@ -1,0 +1,86 @@
+/**
+ * Everything that the layer itself answers instead of the handler. Each has a page in `docs/problems/`, named after it; a test
+ * fails when one is missing there.
+ */
+export const problems = {
+  key_missing: {
+    status: 400,
+    title: 'An idempotency key is required',
+    detail: 'Send a key of your own making that is new for each operation, such as a UUID, and send the same one when you retry.',
+  },
+  key_invalid: {
+    status: 400,
+    title: 'The idempotency key is malformed',
+    detail: 'Send one key of 1 to 255 printable ASCII characters, in double quotes.',
+  },
+  key_reused: {
+    status: 422,
+    title: 'The idempotency key was used for another request',
+    detail: 'Use a new key for a new request. To retry, send exactly what was sent the first time.',
+  },
+  key_in_use: {
+    status: 409,
+    title: 'A request with this idempotency key is in progress',
+    detail: 'Wait as long as Retry-After says, then send the same request with the same key again.',
+  },
+  body_too_large: {
+    status: 413,
+    title: 'The request is too large',
+    detail: 'Nothing was done. Send a smaller request.',
+  },
+  body_incomplete: {
+    status: 400,
+    title: 'The request ended early',
+    detail: 'Nothing was done. Send the whole request again, with the same key.',
+  },
+  media_type_unsupported: {
+    status: 415,
+    title: 'The media type is not supported',
+    detail: 'Nothing was done. Send JSON, with Content-Type: application/json.',
+  },
+  input_invalid: {
+    status: 400,
+    title: 'The request is not valid',
+    detail: 'Nothing was done. Correct the request as `issues` says; the same key may be used again.',
+  },
+  answer_not_kept: {
+    status: 410,
+    title: 'The request was carried out, but its answer was not kept',
+    detail: 'The answer was too large to keep. The request was carried out once and will not be again: read its result elsewhere.',
+  },
+  outcome_unknown: {
+    status: 500,
+    title: 'The outcome of this request is unknown',
+    detail:
+      'The server cannot tell whether this request took effect, and must not simply try it again. ' +
+      'Find out whether it did before you send it with a new key.',
+  },
+  work_failed: {
+    status: 500,
+    title: 'The request failed',
+    detail:
+      'The server failed while it worked on this request, and the failure is final for this key. ' +
+      'Check whether the request took effect before you send it with a new key.',
+  },
+  interrupted: {
+    status: 503,
+    title: 'The request was interrupted',
+    detail: 'The server lost track of this request while it worked on it. Send the same request with the same key again.',
+  },
+  store_unavailable: {
+    status: 503,
+    title: 'The request cannot be protected at the moment',
+    detail: 'Nothing was done. Send the same request with the same key again in a moment.',
+  },
+} as const
+
+export type ProblemCode = keyof typeof problems
+
+export interface Problem {
+  readonly code: ProblemCode
+  /** Instead of the standard one. */
+  readonly detail?: string | undefined
+  readonly retryAfterSeconds?: number | undefined
+  /** Members of the problem's own, such as `issues`. */
+  readonly members?: Readonly<Record<string, unknown>> | undefined
+}

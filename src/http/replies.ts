@@ -1,0 +1,84 @@
+import { type Answer, type HeaderPair, reply } from '../core/answer.js'
+import type { FingerprintPart } from '../core/fingerprint/fingerprint.js'
+import type { Outcome } from '../engine/outcome.js'
+import type { HttpSettings } from './options.js'
+import { type Problem, type ProblemCode, problems } from './problems.js'
+
+type Settings = Pick<HttpSettings<never>, 'profile' | 'documentation' | 'whenInProgress'>
+
+export function problemReply({ profile, documentation }: Settings, problem: Problem): Answer {
+  return profile.render(problem, documentation)
+}
+
+/** What a request is answered whose work does not run now. */
+export function replyTo(settings: Settings, outcome: Exclude<Outcome, { kind: 'executed' }>): Answer {
+  switch (outcome.kind) {
+    case 'replayed':
+      return replayOf(settings, outcome)
+    case 'in-progress':
+      return inProgress(settings, outcome.retryAfterMs)
+    case 'mismatch':
+      return problemReply(settings, { code: 'key_reused', detail: mismatchDetail(outcome.part), members: { part: outcome.part } })
+    case 'parked':
+      return inDialect(settings, outcome.answer)
+  }
+}
+
+/** Byte for byte what the first one got, and a mark. */
+function replayOf(settings: Settings, { answer, incarnation, state }: Extract<Outcome, { kind: 'replayed' }>): Answer {
+  const kept = state === 'failed' ? inDialect(settings, answer) : answer
+  const told = answer.omittedBytes === undefined ? kept : notKept(settings, answer)
+  const original = told.headers.find(([name]) => name === 'original-request')?.[1] ?? requestIdOf(incarnation)
+  const headers = told.headers.filter(([name]) => name !== 'original-request')
+  const marks: HeaderPair[] = [['idempotent-replayed', 'true']]
+  if (settings.profile.requestIds) marks.push(['original-request', original])
+  return { ...told, headers: [...headers, ...marks] }
+}
+
+/** A profile with request ids gives one to an answer whose service has none. */
+export const requestIdOf = (incarnation: string) => `req_${incarnation.replaceAll('-', '')}`
+
+/** The status tells what happened, the headers may tell where its result is; the body is gone. */
+function notKept(settings: Settings, { status, headers }: Answer): Answer {
+  const problem = problemReply(settings, { code: 'answer_not_kept', members: { originalStatus: status } })
+  const location = headers.filter(([name]) => name.toLowerCase() === 'location' || name === 'original-request')
+  return { ...problem, headers: [...problem.headers, ...location] }
+}
+
+function inProgress(settings: Settings, retryAfterMs: number): Answer {
+  const retryAfterSeconds = Math.max(1, Math.ceil(retryAfterMs / 1000))
+  if (settings.whenInProgress !== 'accepted') return problemReply(settings, { code: 'key_in_use', retryAfterSeconds })
+  return reply(202, { status: 'processing' }, { 'retry-after': String(retryAfterSeconds) })
+}
+
+const partNames: Record<FingerprintPart, string> = {
+  method: 'method',
+  path: 'path',
+  query: 'query string',
+  mediaType: 'media type',
+  body: 'body',
+}
+
+/** Names the part and never what was stored: whoever holds a key learns nothing from it. */
+function mismatchDetail(part: FingerprintPart): string {
+  return `The key was first used with another ${partNames[part]}. ${problems.key_reused.detail}`
+}
+
+/** Errors that the system stored are told in the dialect of this route; what a service or a person stored is told as it is. */
+function inDialect(settings: Settings, answer: Answer): Answer {
+  const code = systemProblemOf(answer)
+  return code ? problemReply(settings, { code }) : answer
+}
+
+const systemType = 'urn:oncekey:problem:'
+
+function systemProblemOf({ headers, body }: Answer): ProblemCode | undefined {
+  if (!headers.some(([name, value]) => name.toLowerCase() === 'content-type' && value === 'application/problem+json')) return undefined
+  try {
+    const { type } = JSON.parse(new TextDecoder().decode(body)) as { type?: unknown }
+    const code = typeof type === 'string' && type.startsWith(systemType) ? type.slice(systemType.length) : ''
+    return Object.hasOwn(problems, code) ? (code as ProblemCode) : undefined
+  } catch {
+    return undefined
+  }
+}

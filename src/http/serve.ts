@@ -1,0 +1,95 @@
+import type { Answer } from '../core/answer.js'
+import { OncekeyError } from '../core/errors.js'
+import { isJson } from '../core/media-type.js'
+import type { OperationOutcome, RunRequest } from '../phases/admission.js'
+import { admitBody, admitKey, fingerprintOf, type Received, refusalOf } from './admit.js'
+import { resolveHttpOptions, type ServeOptions } from './options.js'
+import { problemReply, replyTo, requestIdOf } from './replies.js'
+import { type HttpRequest, mediaTypeOf } from './request.js'
+
+/** What can be served: an operation, or local work. */
+export interface Servable {
+  readonly name: string
+  /** Whether it makes a key from the input where none was sent. */
+  readonly makesKey: boolean
+  run(request: RunRequest<never>): Promise<OperationOutcome<Answer>>
+}
+
+export interface Service<Native> {
+  readonly maxBodyBytes: number
+  /** Runs the operation for a request. What its body throws comes out of here as it is. */
+  answer(request: HttpRequest<Native>): Promise<Answer>
+}
+
+/** The contract for an operation. Framework-free, as `idempotencyOf()` is. */
+export function serviceOf<Native>(operation: Servable, options: ServeOptions<Native>): Service<Native> {
+  if (typeof operation?.run !== 'function') {
+    throw new OncekeyError('option_invalid', 'serve() needs an operation: what once.operation() or once.local() made.')
+  }
+  const settings = resolveHttpOptions(options, (profile) => profile.serveRequiresKey && !operation.makesKey)
+  const { profile, tenantOf, waitMs, maxBodyBytes } = settings
+  const inputOf = options.input ?? ((_: Native, body: unknown) => body)
+  const common = { ...(waitMs === undefined ? {} : { wait: waitMs }), ...(profile.storeErrors ? { storeErrors: true } : {}) }
+  return { maxBodyBytes, answer }
+
+  async function answer(request: HttpRequest<Native>): Promise<Answer> {
+    const admitted = await admitKey(settings, request)
+    if ('refusal' in admitted) return admitted.refusal
+    const received = await admitBody(settings, request)
+    if ('refusal' in received) return received.refusal
+    const read = jsonOf(request, received.body)
+    if (read === 'not-json') return problemReply(settings, { code: 'media_type_unsupported' })
+
+    const run: RunRequest<unknown> = {
+      ...common,
+      ...keyOf(admitted.key),
+      tenant: await tenantOf(request.native),
+      fingerprint: fingerprintOf(request, received.body),
+      ...('issue' in read ? { input: null, issues: [read.issue] } : { input: await inputOf(request.native, read.value) }),
+    }
+    try {
+      return answerTo(await operation.run(run as RunRequest<never>))
+    } catch (error) {
+      const refusal = refusalOf(settings, error)
+      if (refusal) return refusal
+      throw error
+    }
+  }
+
+  /** Without a key of the client's each request is one of its own; a key that nobody else knows makes it resumable all the same. */
+  function keyOf(given: string | undefined): { key?: string } {
+    if (given !== undefined) return { key: given }
+    return operation.makesKey ? {} : { key: crypto.randomUUID() }
+  }
+
+  function answerTo(outcome: OperationOutcome<Answer>): Answer {
+    switch (outcome.kind) {
+      case 'executed':
+        // Its answer is not the last word until it is stored: a retry finishes it.
+        if (!outcome.stored) return problemReply(settings, { code: 'store_unavailable', retryAfterSeconds: 1 })
+        return profile.requestIds ? withRequestId(outcome.answer, outcome.incarnation) : outcome.answer
+      case 'invalid':
+        return problemReply(settings, { code: 'input_invalid', members: { issues: outcome.issues } })
+      default:
+        return replyTo(settings, outcome)
+    }
+  }
+}
+
+function withRequestId(answer: Answer, incarnation: string): Answer {
+  if (answer.headers.some(([name]) => name.toLowerCase() === 'request-id')) return answer
+  return { ...answer, headers: [...answer.headers, ['request-id', requestIdOf(incarnation)]] }
+}
+
+/** The JSON of a request, what is wrong with it, or the news that it is something else. */
+function jsonOf(request: HttpRequest, body: Received): { value: unknown } | { issue: { message: string } } | 'not-json' {
+  if ('parsed' in body) return { value: body.parsed }
+  if (body.bytes.length === 0) return { value: undefined }
+  const mediaType = mediaTypeOf(request)
+  if (mediaType !== '' && !isJson(mediaType)) return 'not-json'
+  try {
+    return { value: JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body.bytes)) }
+  } catch {
+    return { issue: { message: 'The body is not JSON.' } }
+  }
+}

@@ -1,0 +1,80 @@
+import type { HeaderPair } from '../core/answer.js'
+import type { Store } from '../core/store.js'
+import type { Once } from '../create-once.js'
+import type { IdempotencyOptions } from '../http/options.js'
+import type { Servable } from '../http/serve.js'
+import type { AdapterCase } from './adapter-cases/adapter-case.js'
+import { openBench } from './adapter-cases/bench.js'
+import { bodyCases } from './adapter-cases/bodies.js'
+import { concurrencyCases } from './adapter-cases/concurrency.js'
+import { failureCases } from './adapter-cases/failures.js'
+import { lostClientCases } from './adapter-cases/lost-clients.js'
+import { operationCases } from './adapter-cases/operations.js'
+import { replayCases } from './adapter-cases/replays.js'
+import { requestCases } from './adapter-cases/requests.js'
+
+/** What a handler is to answer, in the way of its framework. */
+export interface HandlerAnswer {
+  readonly status: number
+  /** A name may occur twice. */
+  readonly headers: readonly HeaderPair[]
+  /** A value: as your framework sends JSON. Bytes: as they are. Pieces: as a stream. Nothing: no body. */
+  readonly body:
+    | { readonly json: unknown }
+    | { readonly bytes: Uint8Array }
+    | { readonly pieces: AsyncIterable<Uint8Array> }
+    | { readonly none: true }
+}
+
+/** The application that your adapter is tried with. */
+export interface AdapterApp<Tx = unknown> {
+  readonly once: Once<Tx>
+  /** For `idempotency()`, in front of every method on every path but `/operation`; add a `tenant` that reads the `x-tenant` header. */
+  readonly options: Pick<IdempotencyOptions<unknown>, 'afterFailure' | 'failOpen' | 'maxBodyBytes' | 'wait' | 'whenInProgress'>
+  /** Give it what your handler received, and answer what it returns. What it throws is for your framework to handle. */
+  handle(request: { readonly method: string; readonly path: string; readonly body: Uint8Array }): Promise<HandlerAnswer>
+  /** For `serve()`, at `POST /operation`; absent if the store has no operations. */
+  readonly operation?: Servable
+}
+
+export interface AdapterHarness<Tx> {
+  readonly store: Store<Tx>
+  /** Listens on a real socket. */
+  start(app: AdapterApp<Tx>): Promise<{ readonly url: string; close(): Promise<unknown> }>
+}
+
+export interface ExerciseAdapterOptions<Tx> {
+  /** The test function of your runner: `test` or `it` of vitest, jest or node:test. */
+  test: (name: string, run: () => Promise<void>) => unknown
+  /** Called once for each test. The store may be shared: every test uses a tenant of its own. */
+  setup: () => Promise<AdapterHarness<Tx>> | AdapterHarness<Tx>
+  /** False leaves out the cases of `serve()`, for a store without operations. Default true. */
+  operations?: boolean
+}
+
+/**
+ * The HTTP contract as a test suite, over real sockets: our adapters pass it, and so must one of your own.
+ *
+ * @example exerciseAdapter({ test, setup: () => ({ store, start: (app) => listen(myFramework(app)) }) })
+ */
+export function exerciseAdapter<Tx>({ test, setup, operations = true }: ExerciseAdapterOptions<Tx>): void {
+  const cases: AdapterCase[] = [
+    ...requestCases,
+    ...bodyCases,
+    ...replayCases,
+    ...failureCases,
+    ...concurrencyCases,
+    ...lostClientCases,
+    ...(operations ? operationCases : []),
+  ]
+  for (const { name, run, ...needs } of cases) {
+    test(name, async () => {
+      const bench = await openBench(await setup(), needs)
+      try {
+        await run(bench)
+      } finally {
+        await bench.close()
+      }
+    })
+  }
+}

@@ -1,0 +1,237 @@
+import { describe, expect, test } from 'vitest'
+import { field, header, type KeySource } from '../../src/http/key-source.js'
+import { reply } from '../../src/index.js'
+import { useDatabase } from '../support/postgres/database.js'
+import type { Native, RequestParts } from './request.js'
+import { isReplay, problemOf } from './seen.js'
+import { everywhere, setup } from './setup.js'
+
+const database = useDatabase()
+
+const uuid = '8e03978e-40d5-43e8-bc93-6894a57f9324'
+const body = '{"amount":100}'
+
+describe.each(everywhere)('keys of $surface() in the $profile profile', ({ profile, surface }) => {
+  test("K1 a quoted key, first time: the work's answer, n=1", async () => {
+    const { on } = await setup(database, profile)
+    const { send, runs } = on(surface)
+    const first = await send({ key: `"${uuid}"`, body })
+    expect({ status: first.status, json: first.json, location: first.header('location') }).toEqual({
+      status: 201,
+      json: { order: 1 },
+      location: '/orders/1',
+    })
+    expect(isReplay(first)).toBe(false)
+    expect(runs()).toBe(1)
+  })
+
+  test('K2 the same again: a replay, n=1', async () => {
+    const { on } = await setup(database, profile)
+    const { send, runs } = on(surface)
+    const first = await send({ key: `"${uuid}"`, body })
+    const second = await send({ key: `"${uuid}"`, body })
+    expect({ status: second.status, bytes: second.bytes }).toEqual({ status: first.status, bytes: first.bytes })
+    expect(isReplay(second)).toBe(true)
+    expect(runs()).toBe(1)
+  })
+
+  test.each([
+    ['a digit', '8e03978e-40d5-43e8-bc93-6894a57f9324'],
+    ['a letter', 'ae03978e-40d5-43e8-bc93-6894a57f9324'],
+  ])('K3 an unquoted key with %s first: the same key as its quoted form; strict: 400, n=0', async (_, raw) => {
+    const { on } = await setup(database, profile)
+    const lenient = on(surface)
+    await lenient.send({ key: raw, body })
+    expect(isReplay(await lenient.send({ key: `"${raw}"`, body }))).toBe(true)
+    expect(lenient.runs()).toBe(1)
+
+    const strict = on(surface, { key: header('Idempotency-Key', { syntax: 'strict' }) })
+    expect(problemOf(await strict.send({ key: raw, body }))).toEqual({ status: 400, code: 'key_invalid' })
+    expect(strict.runs()).toBe(0)
+  })
+
+  test(String.raw`K4 "a\"b" is one key, and "ab" another`, async () => {
+    const { on } = await setup(database, profile)
+    const { send, runs } = on(surface)
+    const escaped = String.raw`"a\"b"`
+    await send({ key: escaped, body })
+    expect(isReplay(await send({ key: escaped, body }))).toBe(true)
+    expect(isReplay(await send({ key: '"ab"', body }))).toBe(false)
+    expect(runs()).toBe(2)
+  })
+
+  test('K5 parameters after the key are ignored', async () => {
+    const { on } = await setup(database, profile)
+    const { send, runs } = on(surface)
+    await send({ key: '"k"', body })
+    expect(isReplay(await send({ key: '"k";x=1', body }))).toBe(true)
+    expect(isReplay(await send({ key: 'k; attempt=2', body }))).toBe(true)
+    expect(runs()).toBe(1)
+  })
+
+  test('K6 no key where it is required: 400, n=0', async () => {
+    const { on, keys } = await setup(database, profile)
+    const { send, runs } = on(surface, { required: true })
+    expect(problemOf(await send({ body }))).toEqual({ status: 400, code: 'key_missing' })
+    expect(runs()).toBe(0)
+    expect(await keys()).toBe(0)
+  })
+
+  test('K6 no key where it is optional: runs each time, no marker', async () => {
+    const { on } = await setup(database, profile)
+    const { send, runs } = on(surface, { required: false })
+    const answers = [await send({ body }), await send({ body })]
+    expect(answers.map(({ status }) => status)).toEqual([201, 201])
+    expect(answers.map(isReplay)).toEqual([false, false])
+    expect(runs()).toBe(2)
+  })
+
+  test('K6 by default only serve() in the ietf profile requires a key', async () => {
+    const { on } = await setup(database, profile)
+    const { send } = on(surface)
+    const { status } = await send({ body })
+    expect(status).toBe(surface === 'serve' && profile === 'ietf' ? 400 : 201)
+  })
+
+  test.each<[string, RequestParts]>([
+    ['an empty value', { key: '' }],
+    ['an empty string', { key: '""' }],
+    ['256 characters', { key: `"${'k'.repeat(256)}"` }],
+    ['256 characters without quotes', { key: 'k'.repeat(256) }],
+    ['an unterminated string', { key: '"k' }],
+    ['a Boolean', { key: '?1' }],
+    ['a Byte Sequence', { key: ':aGk=:' }],
+    ['a Date', { key: '@1659578233' }],
+    ['an inner list', { key: '("k")' }],
+    ['a non-ASCII character', { key: '"kéy"' }],
+    ['a TAB', { key: '"a\tb"' }],
+    ['a DEL', { key: '"a\x7fb"' }],
+    [
+      'two lines',
+      {
+        headers: [
+          ['Idempotency-Key', '"k"'],
+          ['idempotency-key', '"k"'],
+        ],
+      },
+    ],
+  ])('K7 %s: 400, n=0', async (_, parts) => {
+    const { on, keys } = await setup(database, profile)
+    const { send, runs } = on(surface, { required: false })
+    expect(problemOf(await send({ ...parts, body }))).toEqual({ status: 400, code: 'key_invalid' })
+    expect(runs()).toBe(0)
+    expect(await keys()).toBe(0)
+  })
+
+  test('K7 255 characters are a key', async () => {
+    const { on } = await setup(database, profile)
+    const { send } = on(surface)
+    expect((await send({ key: `"${'k'.repeat(255)}"`, body })).status).toBe(201)
+  })
+
+  test('K8 ABC and abc are two keys', async () => {
+    const { on } = await setup(database, profile)
+    const { send, runs } = on(surface)
+    await send({ key: '"ABC"', body })
+    expect(isReplay(await send({ key: '"abc"', body }))).toBe(false)
+    expect(runs()).toBe(2)
+  })
+})
+
+const sources: { name: string; source: KeySource<Native>; withKey(key: string): RequestParts }[] = [
+  {
+    name: 'a header of another name',
+    source: header('X-Request-Key'),
+    withKey: (key) => ({ headers: [['x-request-key', key]], body }),
+  },
+  {
+    name: 'a member of the body',
+    source: field('transfer.reference'),
+    withKey: (key) => ({ body: `{"transfer":{"reference":"${key}"}}` }),
+  },
+  {
+    name: 'a function of the request',
+    source: ({ headers }) => headers.find(([name]) => name === 'x-order')?.[1],
+    withKey: (key) => ({ headers: [['x-order', key]], body }),
+  },
+  {
+    name: 'a function that takes its time',
+    source: async ({ headers }) => headers.find(([name]) => name === 'x-order')?.[1] ?? null,
+    withKey: (key) => ({ headers: [['x-order', key]], body }),
+  },
+]
+
+describe.each(everywhere)('sources of keys of $surface() in the $profile profile', ({ profile, surface }) => {
+  describe.each(sources)('$name', ({ source, withKey }) => {
+    test('is where the key comes from, and Idempotency-Key is a header like any other', async () => {
+      const { on } = await setup(database, profile)
+      const { send, runs } = on(surface, { key: source })
+      await send({ ...withKey('first'), key: '"same"' })
+      expect(isReplay(await send({ ...withKey('first'), key: '"other"' }))).toBe(true)
+      expect(isReplay(await send({ ...withKey('second'), key: '"same"' }))).toBe(false)
+      expect(runs()).toBe(2)
+    })
+
+    test('K6 without a key: 400 where it is required, else it runs each time', async () => {
+      const { on } = await setup(database, profile)
+      const required = on(surface, { key: source, required: true })
+      expect(problemOf(await required.send({ body, key: '"k"' }))).toEqual({ status: 400, code: 'key_missing' })
+      expect(required.runs()).toBe(0)
+      const optional = on(surface, { key: source, required: false })
+      await optional.send({ body, key: '"k"' })
+      await optional.send({ body, key: '"k"' })
+      expect(optional.runs()).toBe(2)
+    })
+
+    test('K7 a key that is too long: 400, n=0', async () => {
+      const { on } = await setup(database, profile)
+      const { send, runs } = on(surface, { key: source, required: false })
+      expect(problemOf(await send(withKey('k'.repeat(256))))).toEqual({ status: 400, code: 'key_invalid' })
+      expect(runs()).toBe(0)
+    })
+  })
+
+  test('K7 a member of the body that is no text: 400, n=0', async () => {
+    const { on } = await setup(database, profile)
+    const { send, runs } = on(surface, { key: field('reference'), required: false })
+    expect(problemOf(await send({ body: '{"reference":7}' }))).toEqual({ status: 400, code: 'key_invalid' })
+    expect(runs()).toBe(0)
+  })
+
+  test('K7 a body that did not arrive, with the key in it: 400, n=0', async () => {
+    const { on } = await setup(database, profile)
+    const { send, runs } = on(surface, { key: field('reference'), required: false })
+    expect((await send({ body: '{"reference":"k', arrives: { failed: 'incomplete' } })).status).toBe(400)
+    expect(runs()).toBe(0)
+  })
+
+  test('lets an error of a function out as it is, n=0', async () => {
+    const { on } = await setup(database, profile)
+    const { send, runs } = on(surface, {
+      key: () => {
+        throw new Error('no session')
+      },
+    })
+    await expect(send({ body })).rejects.toThrow('no session')
+    expect(runs()).toBe(0)
+  })
+})
+
+describe.each(['ietf', 'stripe'] as const)('an operation that makes its key, in the %s profile', (profile) => {
+  test('needs none of the client, does the same input once, and takes the one that is sent', async () => {
+    const { operation } = await setup(database, profile)
+    const { send, runs } = operation({}, (n) => reply(201, { n }), { key: (input) => `order ${(input as { id: string }).id}` })
+    await send({ body: '{"id":"a"}' })
+    expect(isReplay(await send({ body: '{"id":"a"}' }))).toBe(true)
+    expect(isReplay(await send({ body: '{"id":"b"}' }))).toBe(false)
+    expect(isReplay(await send({ body: '{"id":"a"}', key: '"mine"' }))).toBe(false)
+    expect(runs()).toBe(3)
+  })
+
+  test('K6 may require one all the same', async () => {
+    const { operation } = await setup(database, profile)
+    const { send, runs } = operation({ required: true }, undefined, { key: () => 'always' })
+    expect(problemOf(await send({ body }))).toEqual({ status: 400, code: 'key_missing' })
+    expect(runs()).toBe(0)
+  })
+})

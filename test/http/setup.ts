@@ -1,0 +1,140 @@
+import type pg from 'pg'
+import { idempotencyOf } from '../../src/http/idempotency.js'
+import type { IdempotencyOptions, ServeOptions } from '../../src/http/options.js'
+import { serviceOf } from '../../src/http/serve.js'
+import {
+  type Answer,
+  createOnce,
+  type OnceOptions,
+  type OperationOptions,
+  type OperationRun,
+  reply,
+  type StandardSchema,
+} from '../../src/index.js'
+import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
+import type { TestDatabase } from '../support/postgres/database.js'
+import { postgresHarness } from '../support/postgres/harness.js'
+import { httpRequest, type Native, type RequestParts } from './request.js'
+import { type Seen, seen } from './seen.js'
+
+export type ProfileName = 'ietf' | 'stripe'
+export type SurfaceName = 'idempotency' | 'serve'
+
+/** Most of the contract holds for an opaque handler and for an operation, in both dialects. */
+export const everywhere = (['ietf', 'stripe'] as const).flatMap((profile) =>
+  (['idempotency', 'serve'] as const).map((surface) => ({ profile, surface })),
+)
+
+/** What a request does. `n` counts; there is no run where the request is not protected. */
+export type Work = (n: number, run: OperationRun<pg.PoolClient> | undefined, input?: unknown) => Promise<Answer> | Answer
+
+/** What a test sends its requests to. */
+export interface Target {
+  send(parts?: RequestParts): Promise<Seen>
+  /** How often the work has run. */
+  runs(): number
+}
+
+type Tx = pg.PoolClient
+type HandlerOptions = Partial<IdempotencyOptions<Native>>
+type OperationServeOptions = Partial<ServeOptions<Native>>
+
+const anOrder: Work = (n) => reply(201, { order: n }, { location: `/orders/${n}` })
+
+/** Longer than any test may take: time passes by `advance()` only. */
+export const leaseMs = 600_000
+
+/** A service on the test's database, with a tenant of its own. */
+export async function setup(
+  database: TestDatabase,
+  profile: ProfileName,
+  { pool = database.pool, ...options }: Partial<OnceOptions<Tx>> & { pool?: pg.Pool } = {},
+) {
+  const { store, advance } = await postgresHarness(fromPg(database.pool))
+  const events: string[] = []
+  const onEvent = ({ type }: { type: string }) => void events.push(type)
+  const newOnce = () => createOnce<Tx>({ store: postgresStore(fromPg(pool)), lease: leaseMs, onEvent, ...options })
+  const once = newOnce()
+  const caller = `tenant-${crypto.randomUUID()}`
+  const tenant = ({ caller }: Native) => caller
+  let operations = 0
+
+  /** A handler behind `idempotency()`, with an adapter that does what every adapter must. */
+  function handler(layerOptions: HandlerOptions = {}, work: Work = anOrder, on = once): Target {
+    const layer = idempotencyOf<Native, Tx>(on, { tenant, afterFailure: 'rerun', profile, ...layerOptions })
+    let runs = 0
+    const perform = async (run?: OperationRun<Tx>) => {
+      runs += 1
+      return work(runs, run)
+    }
+    return {
+      runs: () => runs,
+      async send(parts = {}) {
+        let own: Answer | undefined
+        const handled = await layer.handle(httpRequest({ caller, ...parts }), async (run) => {
+          own = await perform(run)
+          return own
+        })
+        if (handled.kind === 'pass') return seen(await perform())
+        if (handled.kind === 'answer') return seen(handled.answer)
+        const { headers, ...answer } = own as Answer
+        const has = (wanted: string) => headers.some(([name]) => name.toLowerCase() === wanted.toLowerCase())
+        return seen({ ...answer, headers: [...headers, ...handled.headers.filter(([name]) => !has(name))] })
+      },
+    }
+  }
+
+  /** An operation behind `serve()`. */
+  function operation<Schema extends StandardSchema | undefined = undefined>(
+    serveOptions: OperationServeOptions = {},
+    work: Work = anOrder,
+    { on = once, name, ...operationOptions }: OperationOptions<Schema> & { on?: typeof once; name?: string } = {},
+  ): Target {
+    operations += 1
+    let runs = 0
+    const served = on.operation(name ?? `orders-${operations}`, operationOptions as OperationOptions<Schema>, (run, input) => {
+      runs += 1
+      return work(runs, run, input)
+    })
+    const service = serviceOf<Native>(served, { tenant, profile, ...serveOptions })
+    return { runs: () => runs, send: async (parts = {}) => seen(await service.answer(httpRequest({ caller, ...parts }))) }
+  }
+
+  return {
+    once,
+    /** Another process, or this one after a deploy. */
+    newOnce,
+    store,
+    caller,
+    events,
+    advance,
+    handler,
+    operation,
+    /** One or the other, with options that both have. */
+    on: (surface: SurfaceName, common: OperationServeOptions = {}, work: Work = anOrder): Target =>
+      surface === 'serve' ? operation(common, work) : handler(common as HandlerOptions, work),
+    /** How many keys of this tenant the store knows. */
+    async keys() {
+      const { rows } = await database.pool.query('select count(*)::integer as count from oncekey.keys where tenant = $1', [caller])
+      return rows[0].count as number
+    },
+  }
+}
+
+/** Work that waits until the test opens the gate, and says when it has come there. */
+export function gated(work: Work = anOrder) {
+  let open = () => {}
+  let arrive = () => {}
+  const opened = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  const arrived = new Promise<void>((resolve) => {
+    arrive = resolve
+  })
+  const behindGate: Work = async (n, run, input) => {
+    arrive()
+    await opened
+    return work(n, run, input)
+  }
+  return { work: behindGate, arrived, open }
+}

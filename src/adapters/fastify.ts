@@ -16,7 +16,8 @@ declare module 'fastify' {
 }
 
 /**
- * A plugin that protects the handlers of the instance it is registered with. Register it behind authentication.
+ * A plugin that protects the handlers of the instance it is registered with. Register it behind authentication: it takes its turn as a
+ * `preHandler` hook.
  *
  * @example await app.register(idempotency(once, { tenant: (request) => request.user.id, afterFailure: 'rerun' }))
  */
@@ -26,13 +27,12 @@ export function idempotency<Tx>(once: Once<Tx>, options: IdempotencyOptions<Fast
 
   async function idempotencyPlugin(app: FastifyInstance): Promise<void> {
     app.addHook('onRoute', ({ config }) => {
-      const own = config?.idempotency
       // Now, so that a wrong option of a route is an error at start.
-      if (own) byRoute.set(own, idempotencyOf(once, { ...options, ...own }))
+      if (config?.idempotency) layerWith(config.idempotency)
     })
     app.addHook('preParsing', async (request, reply, payload) => {
       const layer = layerOf(request)
-      if (layer?.concerns(httpRequest(exchangeOf(request, reply), 0))) await keepBody(request, reply, layer.maxBodyBytes)
+      if (layer?.concerns(httpRequest(exchangeOf(request, reply), 0))) await keepBody(request, reply, payload, layer.maxBodyBytes)
       return payload
     })
     // Behind validation, so that what the schema refuses is not yet a use of the key.
@@ -42,9 +42,17 @@ export function idempotency<Tx>(once: Once<Tx>, options: IdempotencyOptions<Fast
     })
   }
 
-  function layerOf({ routeOptions: { config } }: FastifyRequest): Idempotency<FastifyRequest, Tx> | null {
-    const own = config.idempotency
-    return own === false ? null : ((own && byRoute.get(own)) ?? standard)
+  function layerOf({ is404, routeOptions: { config } }: FastifyRequest): Idempotency<FastifyRequest, Tx> | null {
+    // Where there is no route there is nothing to protect, and tomorrow's deploy may bring it.
+    if (is404 || config.idempotency === false) return null
+    return config.idempotency ? layerWith(config.idempotency) : standard
+  }
+
+  function layerWith(own: Partial<IdempotencyOptions<FastifyRequest>>): Idempotency<FastifyRequest, Tx> {
+    // A route that was there before the plugin was loaded comes here with its first request.
+    const layer = byRoute.get(own) ?? idempotencyOf(once, { ...options, ...own })
+    byRoute.set(own, layer)
+    return layer
   }
 
   // As fastify-plugin does it: the hooks belong to the instance that registers it.
@@ -59,8 +67,10 @@ export function idempotency<Tx>(once: Once<Tx>, options: IdempotencyOptions<Fast
 export function serve(operation: Servable, options: ServeOptions<FastifyRequest>): RouteShorthandOptionsWithHandler {
   const service = serviceOf(operation, options)
   return {
+    // It protects itself.
+    config: { idempotency: false },
     async preParsing(request, reply, payload) {
-      await keepBody(request, reply, service.maxBodyBytes)
+      await keepBody(request, reply, payload, service.maxBodyBytes)
       return payload
     },
     async handler(request, reply) {
@@ -73,7 +83,9 @@ export function serve(operation: Servable, options: ServeOptions<FastifyRequest>
 const bodies = new WeakMap<FastifyRequest, HttpBody>()
 
 /** Fastify parses the body before any handler, and keeps no bytes. */
-async function keepBody(request: FastifyRequest, reply: FastifyReply, maxBytes: number): Promise<void> {
+async function keepBody(request: FastifyRequest, reply: FastifyReply, payload: object, maxBytes: number): Promise<void> {
+  // Somebody before us reads it and hands on what they make of it: only the parser's own bytes are left, if it has any.
+  if (payload !== request.raw) return
   bodies.set(request, await httpRequest(exchangeOf(request, reply), maxBytes).body())
 }
 

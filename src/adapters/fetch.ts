@@ -3,21 +3,23 @@ import { idempotencyOf } from '../http/idempotency.js'
 import type { IdempotencyOptions, ServeOptions } from '../http/options.js'
 import { type Servable, serviceOf } from '../http/serve.js'
 import { exchange, respond } from './fetch/exchange.js'
+import type { FetchExchange } from './fetch/http-request.js'
 
 export * from '../http/for-adapters.js'
 
-type Handler<Rest extends unknown[]> = (request: Request, ...rest: Rest) => Response | Promise<Response>
+type Handler<Req extends Request, Rest extends unknown[]> = (request: Req, ...rest: Rest) => Response | Promise<Response>
 
 /**
- * Protects a handler of the Fetch kind: a Next.js route handler, Bun.serve, Deno.serve, a worker.
+ * Protects a handler of the Fetch kind: a Next.js route handler, Bun.serve, Deno.serve, a worker. What else it is called with is passed on.
  *
  * @example export const POST = idempotency(once, { tenant, afterFailure: 'rerun' })(async (request) => Response.json(…))
  */
-export function idempotency<Tx>(once: Once<Tx>, options: IdempotencyOptions<Request>) {
+export function idempotency<Tx, Native extends Request = Request>(once: Once<Tx>, options: IdempotencyOptions<Native>) {
   const layer = idempotencyOf(once, options)
-  return <Rest extends unknown[]>(handler: Handler<Rest>) =>
-    async function idempotentHandler(request: Request, ...rest: Rest): Promise<Response> {
-      return exchange(layer, { native: request, request, baseline: new Headers() }, async () => handler(request, ...rest))
+  return <Req extends Native, Rest extends unknown[]>(handler: Handler<Req, Rest>) =>
+    async function idempotentHandler(request: Req, ...rest: Rest): Promise<Response> {
+      const way = await exchange(layer, exchangeOf<Native>(request, rest), async () => handler(request, ...rest))
+      return way === 'pass' ? handler(request, ...rest) : way
     }
 }
 
@@ -26,9 +28,19 @@ export function idempotency<Tx>(once: Once<Tx>, options: IdempotencyOptions<Requ
  *
  * @example export const POST = serve(createOrder, { tenant: async (request) => (await session(request)).userId })
  */
-export function serve(operation: Servable, options: ServeOptions<Request>): (request: Request) => Promise<Response> {
+export function serve<Native extends Request = Request>(operation: Servable, options: ServeOptions<Native>) {
   const service = serviceOf(operation, options)
-  return async function serveOperation(request) {
-    return respond(service, { native: request, request, baseline: new Headers() })
+  return async function serveOperation(request: Native, ...rest: unknown[]): Promise<Response> {
+    return respond(service, exchangeOf(request, rest))
   }
+}
+
+function exchangeOf<Native extends Request>(request: Native, rest: readonly unknown[]): FetchExchange<Native> {
+  const context = rest.find(isExecutionContext)
+  return { native: request, request, baseline: new Headers(), waitUntil: context && ((work) => context.waitUntil(work)) }
+}
+
+/** Workers are called with one, and stop when the client has gone unless they are told to wait. */
+function isExecutionContext(argument: unknown): argument is { waitUntil(work: Promise<unknown>): void } {
+  return typeof (argument as { waitUntil?: unknown } | null | undefined)?.waitUntil === 'function'
 }

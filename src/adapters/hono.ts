@@ -1,9 +1,12 @@
-import type { Context, Handler, MiddlewareHandler } from 'hono'
+import type { Context, Env, Handler, HonoRequest, MiddlewareHandler } from 'hono'
 import type { Once } from '../create-once.js'
 import { idempotencyOf } from '../http/idempotency.js'
 import type { IdempotencyOptions, ServeOptions } from '../http/options.js'
 import { type Servable, serviceOf } from '../http/serve.js'
-import { exchange, type FetchExchange, respond } from './fetch/exchange.js'
+import { exchange, respond } from './fetch/exchange.js'
+import type { FetchExchange } from './fetch/http-request.js'
+import type { KeptBody } from './fetch/request-body.js'
+import { placeBehind } from './hono/place-behind.js'
 
 export * from '../http/for-adapters.js'
 
@@ -12,17 +15,16 @@ export * from '../http/for-adapters.js'
  *
  * @example app.use(idempotency(once, { tenant: (c) => c.get('userId'), afterFailure: 'rerun' }))
  */
-export function idempotency<Tx>(once: Once<Tx>, options: IdempotencyOptions<Context>): MiddlewareHandler {
+// biome-ignore lint/suspicious/noExplicitAny: as Hono has it, for an application without an environment of its own.
+export function idempotency<Tx, E extends Env = any>(once: Once<Tx>, options: IdempotencyOptions<Context<E>>): MiddlewareHandler<E> {
   const layer = idempotencyOf(once, options)
   return async function idempotencyMiddleware(c, next) {
-    const response = await exchange(layer, exchangeOf(c), async () => {
-      await next()
-      return c.res
-    })
-    if (response === c.res) return
-    // Or Hono would add the headers of the one to the other.
-    c.res = undefined
-    c.res = response
+    const place = placeBehind(c)
+    const way = await exchange(layer, exchangeOf(c), () => place.answer(next))
+    if (way === 'pass') await next()
+    else if (!place.answeredInFront()) replaceResponse(c, way)
+    // Nobody will read it: what flows comes to its end unheard.
+    else await way.body?.cancel()
   }
 }
 
@@ -31,24 +33,56 @@ export function idempotency<Tx>(once: Once<Tx>, options: IdempotencyOptions<Cont
  *
  * @example app.post('/orders', serve(createOrder, { tenant: (c) => c.get('userId') }))
  */
-export function serve(operation: Servable, options: ServeOptions<Context>): Handler {
+// biome-ignore lint/suspicious/noExplicitAny: as above.
+export function serve<E extends Env = any>(operation: Servable, options: ServeOptions<Context<E>>): Handler<E> {
   const service = serviceOf(operation, options)
   return async function serveOperation(c) {
     const response = await respond(service, exchangeOf(c))
-    c.res = undefined
+    replaceResponse(c, response)
     return response
   }
 }
 
-function exchangeOf(c: Context): FetchExchange<Context> {
+/** Set over another one, Hono would add the headers of that to it. */
+function replaceResponse(c: Context, response: Response): void {
+  c.res = undefined
+  c.res = response
+}
+
+function exchangeOf<E extends Env>(c: Context<E>): FetchExchange<Context<E>> {
   return {
     native: c,
     request: c.req.raw,
-    baseline: new Headers(c.res.headers),
-    async readBefore() {
-      const { arrayBuffer, text } = c.req.bodyCache
-      if (arrayBuffer) return new Uint8Array(await arrayBuffer)
-      return text === undefined ? undefined : new TextEncoder().encode(await text)
-    },
+    // Not `c.res`, which would make a response, and then Hono adds its headers to whatever the handler returns.
+    baseline: new Headers(c.newResponse(null).headers),
+    keptBody: () => keptBody(c.req),
+    waitUntil: waitUntilOf(c),
   }
 }
+
+/** Workers stop when the client has gone, unless they are told to wait. Elsewhere there is no such thing, and to ask for it throws. */
+function waitUntilOf(c: Context): FetchExchange<Context>['waitUntil'] {
+  try {
+    const { executionCtx } = c
+    return (work) => executionCtx.waitUntil(work)
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * What Hono has kept of a body that was read through `c.req`. A text is as good as the bytes: whoever reads the body from here on is given
+ * that text, too.
+ */
+async function keptBody({ bodyCache }: HonoRequest): Promise<KeptBody | undefined> {
+  const { arrayBuffer, blob, text, json, formData } = bodyCache
+  if (arrayBuffer) return { bytes: new Uint8Array(await arrayBuffer) }
+  if (blob) return { bytes: new Uint8Array(await (await blob).arrayBuffer()) }
+  if (text !== undefined) return { bytes: new TextEncoder().encode(await text) }
+  if (json !== undefined) return { parsed: await json }
+  if (formData) return { parsed: [...(await formData)].map(([name, value]) => [name, typeof value === 'string' ? value : fileOf(value)]) }
+  return undefined
+}
+
+/** Its contents would have to be read once more: a form that was parsed is compared without them. */
+const fileOf = ({ name, size, type }: File) => ({ name, size, type })

@@ -1,32 +1,48 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2'
 import type { Once } from '../create-once.js'
 import { idempotencyOf } from '../http/idempotency.js'
 import type { IdempotencyOptions, ServeOptions } from '../http/options.js'
 import { type Servable, serviceOf } from '../http/serve.js'
 import { enter, respond } from './node/exchange.js'
+import { type ErrorHandler, guarded } from './node/guarded-listener.js'
 
 export * from '../http/for-adapters.js'
 
+/** What `node:http` has no framework for. */
+export interface NodeOptions {
+  /**
+   * Answers what was thrown: by the listener or the operation, by a function among the options, or by a store that fails. Default: a 500
+   * without a body, and the error is printed. Whatever it does, the process goes on.
+   */
+  onError?: ErrorHandler
+}
+
 type Listener = (request: IncomingMessage, response: ServerResponse) => unknown
+type Http2Listener = (request: Http2ServerRequest, response: Http2ServerResponse) => unknown
+
+interface Protect {
+  (listener: Listener): Listener
+  (listener: Http2Listener): Http2Listener
+}
 
 /**
- * Protects a request listener of `node:http`.
+ * Protects a request listener of `node:http`, or of `node:http2`.
  *
  * @example createServer(idempotency(once, { tenant, afterFailure: 'rerun' })((request, response) => { … }))
  */
-export function idempotency<Tx>(once: Once<Tx>, options: IdempotencyOptions<IncomingMessage>): (listener: Listener) => Listener {
+export function idempotency<Tx>(once: Once<Tx>, options: IdempotencyOptions<IncomingMessage> & NodeOptions): Protect {
   const layer = idempotencyOf(once, options)
-  return (listener) =>
-    async function idempotentListener(request, response) {
+  const protect = (listener: Listener): Listener =>
+    guarded(options.onError, async (request, response) => {
       const way = await enter(layer, { native: request, request, response })
       if (way !== 'answered') await listener(request, response)
-    }
+    })
+  return protect as Protect
 }
 
-/** Serves an operation. What its body throws comes out of the returned promise, and nothing is sent. */
-export function serve(operation: Servable, options: ServeOptions<IncomingMessage>) {
+/** Serves an operation. */
+export function serve(operation: Servable, options: ServeOptions<IncomingMessage> & NodeOptions) {
   const service = serviceOf(operation, options)
-  return async function serveOperation(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    await respond(service, { native: request, request, response })
-  }
+  return guarded(options.onError, (request, response) => respond(service, { native: request, request, response }))
 }

@@ -144,6 +144,13 @@ describe('checkAnswer', () => {
     expect(codeOf(() => checkAnswer({ ...whole, headers: headers as HeaderPair[] }))).toBe('answer_invalid')
   })
 
+  test('accepts a size of an omitted body, and nothing else in its place', () => {
+    for (const omittedBytes of [0, 1, 2 ** 40]) expect(codeOf(() => checkAnswer({ ...whole, omittedBytes }))).toBe(null)
+    for (const omittedBytes of [-1, 0.5, Number.NaN, '1', null, 1n]) {
+      expect(codeOf(() => checkAnswer({ ...whole, omittedBytes: omittedBytes as number }))).toBe('answer_invalid')
+    }
+  })
+
   test('finds a bad header behind good ones', () => {
     const headers: HeaderPair[] = [
       ['x-a', '1'],

@@ -18,6 +18,7 @@ export const errorStatuses = {
   encryption_key_missing: 500,
   input_invalid: 400,
   raw_body_gone: 500,
+  layers_nested: 500,
   result_not_json: 500,
   lease_lost: 503,
   max_run_exceeded: 503,

@@ -127,6 +127,8 @@ describe('the body that is kept', () => {
   test('is measured after it was redacted', () => {
     const keep = keeper({ maxAnswerBytes: 4, redact: (answer) => ({ ...answer, body: answer.body.subarray(0, 4) }) })
     expect(keep(reply(200, new Uint8Array(5)))).toEqual(reply(200, new Uint8Array(4)))
+    const longer = keeper({ maxAnswerBytes: 4, redact: (answer) => ({ ...answer, body: new Uint8Array(6) }) })
+    expect(longer(reply(200, new Uint8Array(4)))).toEqual({ ...reply(200), omittedBytes: 6 })
   })
 
   test('stays omitted when the work did not bring it whole', () => {
@@ -138,6 +140,7 @@ describe('the body that is kept', () => {
       body: new Uint8Array(),
       omittedBytes: 9,
     })
+    expect(keepTelling(partial, () => null).kept).toEqual({ status: 200, headers: [], body: new Uint8Array(), omittedBytes: 9 })
   })
 })
 

@@ -15,7 +15,7 @@ export interface KeyRef {
 export const maxKeyLength = 255
 
 /** Tenant and scope are the service's own words; the cap keeps the primary key within what an index can hold. */
-const maxNameLength = 255
+export const maxNameLength = 255
 
 /** Refuses what no store could keep apart or keep at all. Returns only the three parts, whatever else came along. */
 export function checkKeyRef(ref: KeyRef): KeyRef {

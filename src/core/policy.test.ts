@@ -45,6 +45,15 @@ describe('scopeOf', () => {
     expect(scopeOf('endpoint', { ...endpoint, method: 'PUT' })).toBe('PUT /Orders')
   })
 
+  test('keeps endpoints apart whose paths are longer than a scope', () => {
+    const long = (end: string) => scopeOf('endpoint', { method: 'post', path: `/${'x'.repeat(300)}${end}` })
+    expect(long('a')).toMatch(/^POST sha256:[0-9a-f]{64}$/)
+    expect(long('a')).toBe(long('a'))
+    expect(long('a')).not.toBe(long('b'))
+    expect(scopeOf('endpoint', { method: 'POST', path: `/${'x'.repeat(249)}` })).toHaveLength(255)
+    expect(scopeOf('endpoint', { method: 'POST', path: `/${'x'.repeat(250)}` })).toContain('sha256:')
+  })
+
   test('lets all keys of a tenant meet', () => {
     expect(scopeOf('tenant', endpoint)).toBe('*')
   })

@@ -1,5 +1,7 @@
+import { createHash } from 'node:crypto'
 import { type Duration, durationMs } from './duration.js'
 import { OncekeyError } from './errors.js'
+import { maxNameLength } from './key.js'
 import { type ResolvedRetention, type Retention, resolveRetention, retention } from './retention.js'
 
 /**
@@ -53,7 +55,13 @@ export type ScopePolicy = 'endpoint' | 'tenant' | { readonly name: string }
 /** The scope of a request. A name of one's own survives refactors of paths; `'endpoint'` does not. */
 export function scopeOf(policy: ScopePolicy, endpoint: { method: string; path: string }): string {
   if (policy === 'tenant') return '*'
-  if (policy === 'endpoint') return `${endpoint.method.toUpperCase()} ${endpoint.path}`
+  if (policy === 'endpoint') return endpointScope(endpoint.method.toUpperCase(), endpoint.path)
   if (typeof policy === 'object' && typeof policy?.name === 'string') return policy.name
   throw new OncekeyError('option_invalid', `scope is ${String(policy)}: it is 'endpoint', 'tenant' or { name: 'your.operation' }.`)
+}
+
+/** A path may be longer than a scope: then its digest stands for it. */
+function endpointScope(method: string, path: string): string {
+  const scope = `${method} ${path}`
+  return scope.length <= maxNameLength ? scope : `${method} sha256:${createHash('sha256').update(path).digest('hex')}`
 }

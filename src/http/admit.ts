@@ -12,6 +12,11 @@ export type Received = Exclude<HttpBody, { failed: unknown }>
 export type Admitted = { readonly key: string | undefined } | { readonly refusal: Answer }
 
 export async function admitKey<Native>(settings: HttpSettings<Native>, request: HttpRequest<Native>): Promise<Admitted> {
+  if (typeof settings.key === 'object' && settings.key.kind === 'field') {
+    // The key is in the body: what is wrong with that comes first.
+    const received = await admitBody(settings, request)
+    if ('refusal' in received) return received
+  }
   const reading = await readKey(settings.key, request)
   if ('key' in reading) return reading
   if ('invalid' in reading) return { refusal: problemReply(settings, { code: 'key_invalid', detail: reading.invalid }) }

@@ -6,7 +6,7 @@ import type { OperationRun } from '../phases/operation-run.js'
 import { admitBody, admitKey, fingerprintOf, isStoreTrouble, refusalOf } from './admit.js'
 import { type IdempotencyOptions, oneOf, resolveHttpOptions } from './options.js'
 import { replyTo, requestIdOf } from './replies.js'
-import type { HttpRequest } from './request.js'
+import { type HttpRequest, rereadable } from './request.js'
 
 /** What is to be done with a request. */
 export type Handled =
@@ -47,8 +47,9 @@ export function idempotencyOf<Native, Tx>(once: Once<Tx>, options: IdempotencyOp
     return typeof key === 'function' || key.kind !== 'header' || headerLines(key.name).length > 0
   }
 
-  async function handle(request: HttpRequest<Native>, handler: (run: OperationRun<Tx>) => Promise<Answer>): Promise<Handled> {
-    if (!methods.has(request.method.toUpperCase())) return { kind: 'pass' }
+  async function handle(incoming: HttpRequest<Native>, handler: (run: OperationRun<Tx>) => Promise<Answer>): Promise<Handled> {
+    if (!methods.has(incoming.method.toUpperCase())) return { kind: 'pass' }
+    const request = rereadable(incoming)
     const admitted = await admitKey(settings, request)
     if ('refusal' in admitted) return { kind: 'answer', answer: admitted.refusal }
     if (admitted.key === undefined) return { kind: 'pass' }

@@ -90,6 +90,10 @@ export function resolveHttpOptions<Native>(
   if (tenant !== 'single' && typeof tenant !== 'function') {
     throw invalid('tenant', tenant, "a function of the request that says whose key it is, or 'single' if there is one tenant only")
   }
+  const key = options.key ?? header()
+  if (typeof key !== 'function' && key?.kind !== 'header' && key?.kind !== 'field') {
+    throw invalid('key', key, "header(), field('…') or a function of the request")
+  }
   const profile = profileOf(options.profile ?? 'ietf')
   oneOf('whenInProgress', whenInProgress, ['conflict', 'wait', 'accepted'])
   oneOf('fingerprint', fingerprint, ['raw', 'parsed'])
@@ -97,7 +101,7 @@ export function resolveHttpOptions<Native>(
   const waitMs = durationMs(wait, 'wait')
   return {
     tenantOf: tenant === 'single' ? () => 'single' : tenant,
-    key: options.key ?? header(),
+    key,
     required: options.required ?? requiredByDefault(profile),
     profile,
     whenInProgress,

@@ -46,7 +46,8 @@ export const problems = {
   answer_not_kept: {
     status: 410,
     title: 'The request was carried out, but its answer was not kept',
-    detail: 'The answer was too large to keep. The request was carried out once and will not be again: read its result elsewhere.',
+    detail:
+      'The request was carried out once and will not be again: read its result elsewhere. Its answer was too large to be kept, or must not be.',
   },
   outcome_unknown: {
     status: 500,

@@ -7,7 +7,7 @@ export interface HttpRequest<Native = unknown> {
   readonly query: string
   /** The field lines of that name, each as it came: two lines are two items. Names are matched without regard to case. */
   headerLines(name: string): readonly string[]
-  /** The whole body, read at most once and still there for the handler. */
+  /** The whole body, still there for the handler. Asked for at most once. */
   body(): Promise<HttpBody>
   /** What the framework calls a request: what the functions among the options are given. */
   readonly native: Native
@@ -29,4 +29,21 @@ export function mediaTypeOf(request: HttpRequest): string {
 export function announcesBody(request: Pick<HttpRequest, 'headerLines'>): boolean {
   const [length] = request.headerLines('content-length')
   return request.headerLines('transfer-encoding').length > 0 || (length !== undefined && length.trim() !== '0')
+}
+
+/** The same request, whose body may be asked for as often as one likes. */
+export function rereadable<Native>(request: HttpRequest<Native>): HttpRequest<Native> {
+  const { method, path, query, native } = request
+  let body: Promise<HttpBody> | undefined
+  return {
+    method,
+    path,
+    query,
+    native,
+    headerLines: (name) => request.headerLines(name),
+    body() {
+      body ??= request.body()
+      return body
+    },
+  }
 }

@@ -14,3 +14,8 @@ export function runOf<Tx>(_once: Once<Tx>, request: object): OperationRun<Tx> | 
 export function rememberRun<Tx>(request: object, run: OperationRun<Tx>): void {
   runs.set(request, run as OperationRun<never>)
 }
+
+/** Whether a request is inside of `idempotency()` already. */
+export function hasRun(request: unknown): boolean {
+  return typeof request === 'object' && request !== null && runs.has(request)
+}

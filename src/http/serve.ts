@@ -5,7 +5,8 @@ import type { OperationOutcome, RunRequest } from '../phases/admission.js'
 import { admitBody, admitKey, fingerprintOf, type Received, refusalOf } from './admit.js'
 import { resolveHttpOptions, type ServeOptions } from './options.js'
 import { problemReply, replyTo, requestIdOf } from './replies.js'
-import { type HttpRequest, mediaTypeOf } from './request.js'
+import { type HttpRequest, mediaTypeOf, rereadable } from './request.js'
+import { hasRun } from './run-of.js'
 
 /** What can be served: an operation, or local work. */
 export interface Servable {
@@ -32,7 +33,9 @@ export function serviceOf<Native>(operation: Servable, options: ServeOptions<Nat
   const common = { ...(waitMs === undefined ? {} : { wait: waitMs }), ...(profile.storeErrors ? { storeErrors: true } : {}) }
   return { maxBodyBytes, answer }
 
-  async function answer(request: HttpRequest<Native>): Promise<Answer> {
+  async function answer(incoming: HttpRequest<Native>): Promise<Answer> {
+    if (hasRun(incoming.native)) throw nested(operation.name)
+    const request = rereadable(incoming)
     const admitted = await admitKey(settings, request)
     if ('refusal' in admitted) return admitted.refusal
     const received = await admitBody(settings, request)
@@ -75,6 +78,13 @@ export function serviceOf<Native>(operation: Servable, options: ServeOptions<Nat
     }
   }
 }
+
+/** The outer layer would store what the operation answers to a duplicate, and would not let it resume. */
+const nested = (name: string) =>
+  new OncekeyError(
+    'layers_nested',
+    `${name} is served behind idempotency(), and protects itself: mount serve() in front of idempotency(), or beside it.`,
+  )
 
 function withRequestId(answer: Answer, incarnation: string): Answer {
   if (answer.headers.some(([name]) => name.toLowerCase() === 'request-id')) return answer

@@ -136,8 +136,11 @@ function listenerOf(stack: Stack, { once, http, begin, answer }: Parts): Request
   return app
 }
 
-async function textOf(request: IncomingMessage): Promise<string> {
-  const pieces: Buffer[] = []
-  for await (const piece of request) pieces.push(piece as Buffer)
-  return Buffer.concat(pieces).toString()
+function textOf(request: IncomingMessage): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const pieces: Buffer[] = []
+    request.on('data', (piece: Buffer) => pieces.push(piece))
+    request.on('end', () => resolve(Buffer.concat(pieces).toString()))
+    request.on('error', reject)
+  })
 }

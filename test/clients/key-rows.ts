@@ -23,7 +23,7 @@ export const sameKey: readonly Row[] = [
   ['quoted', (key) => [[name, `"${key}"`]]],
   ['unquoted', (key) => [[name, key]]],
   ['with a parameter', (key) => [[name, `"${key}";v=1`]]],
-  ['with parameters of all types', (key) => [[name, `"${key}" ;a;b=?0;c="x;y";d=1.5;e=:aGk=:;f=tok/en`]]],
+  ['with parameters of all types', (key) => [[name, `"${key}"; a;b=?0;c="x;y";d=1.5;e=:aGk=:;f=tok/en`]]],
   ['unquoted with a parameter', (key) => [[name, `${key};v=1`]]],
   ['the name in lower case', (key) => [['idempotency-key', `"${key}"`]]],
   ['the name in upper case', (key) => [['IDEMPOTENCY-KEY', `"${key}"`]]],

@@ -14,6 +14,8 @@ export interface RawConnection {
   send(text: string): void
   /** The next response on this connection; a 100 is one of its own. Rejects if the connection ends before it is whole. */
   response(): Promise<RawResponse>
+  /** Reads nothing more, so that the server's answer gets stuck on its way. */
+  stopReading(): void
   /** Sends no more, and still reads. */
   halfClose(): void
   hangUp(): void
@@ -23,6 +25,7 @@ export interface RawConnection {
 
 export async function openRaw(port: number): Promise<RawConnection> {
   const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
+  socket.setNoDelay(true)
   const inbox = new Inbox(socket)
   await eventOf(socket, 'connect')
   onTestFinished(() => {
@@ -31,6 +34,7 @@ export async function openRaw(port: number): Promise<RawConnection> {
   return {
     send: (text) => void socket.write(text, 'latin1'),
     response: () => inbox.response(),
+    stopReading: () => void socket.pause(),
     halfClose: () => void socket.end(),
     hangUp: () => void socket.resetAndDestroy(),
     async untilClosed() {

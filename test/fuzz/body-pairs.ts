@@ -31,8 +31,24 @@ const integers = fc
   )
   .map(([integer, step, a, b]): Pair => [`{"id":${a(String(integer))}}`, `{"id":${b(String(integer + step))}}`])
 
+const longForms = [
+  (digits: number, zeros: number) => `${digits}${'0'.repeat(zeros)}`,
+  (digits: number, zeros: number) => `${digits}e${zeros}`,
+  (digits: number, zeros: number) => `${digits}${'0'.repeat(zeros)}.0`,
+  (digits: number, zeros: number) => `0.${'0'.repeat(zeros)}${digits}`,
+  (digits: number, zeros: number) => `0.${digits}e-${zeros}`,
+  (digits: number, zeros: number) => `${digits}.${'0'.repeat(zeros)}`,
+]
+/** Up to where doubles end, and where numbers are too long to be looked at. */
+const longNumbers = fc
+  .tuple(fc.nat(12), fc.nat(1), fc.nat(410), fc.constantFrom(...longForms), fc.constantFrom(...longForms))
+  .map(([digits, step, zeros, a, b]): Pair => [a(digits, zeros), b(digits + (step && zeros % 2), zeros)])
+
 /** Names that are the same name, and names that only look like it. */
-const member = fc.tuple(fc.constantFrom('"a"', '"\\u0061"', '"A"', '"b"', '"__proto__"', '"toJSON"', '"é"', '"e\u0301"'), fc.nat(2))
+const member = fc.tuple(
+  fc.constantFrom('"a"', '"a" ', ' "\\u0061"\n', '"A"', '"b"', '"__proto__"', '"toJSON"', '"é"', '"e\u0301"'),
+  fc.nat(2),
+)
 const members = fc.array(member, { maxLength: 4 })
 const objectOf = (list: [string, number][]) => `{${list.map(([name, value]) => `${name}:${value}`)}}`
 const repeatedMembers = fc.tuple(members, fc.nat(4)).map(([list, how]): Pair => {
@@ -46,14 +62,20 @@ const surrogatePairs = fc.tuple(surrogates, surrogates, fc.boolean()).map(([a, b
 
 const nested = (depth: number, inObjects: boolean, core: string) =>
   inObjects ? `${'{"a":'.repeat(depth)}${core}${'}'.repeat(depth)}` : `${'['.repeat(depth)}${core}${']'.repeat(depth)}`
-const deep = fc
-  .tuple(
-    fc.constantFrom(254, 255, 256, 257, 2_000),
-    fc.boolean(),
-    fc.constantFrom('1', '1.0', '2', '[]', '[ ]', '{}', '"a"'),
-    fc.constantFrom('1', '1.0', '2', '[]', '[ ]', '{}', '"a"'),
-  )
-  .map(([depth, inObjects, a, b]): Pair => [nested(depth, inObjects, a), nested(depth, inObjects, b)])
+const cores = [
+  ['1', '1.0'],
+  ['[ ]', '[]'],
+  ['"a"', '"\\u0061"'],
+  ['1', '2'],
+  ['{}', '[]'],
+]
+const deep = (...depths: number[]) =>
+  fc
+    .tuple(fc.constantFrom(...depths), fc.boolean(), fc.constantFrom(...cores), fc.boolean())
+    .map(([depth, inObjects, core, twice]): Pair => {
+      const [a, b] = core.map((one) => nested(depth, inObjects, one)) as [string, string]
+      return [a, twice ? a : b]
+    })
 
 const huge = fc.tuple(fc.nat(19_999), fc.constantFrom<Json>(0, 1, null, [], 'a')).map(([at, other]): Pair => {
   const list = Array.from({ length: 20_000 }, (_, index): Json => index % 7)
@@ -105,6 +127,8 @@ export const bodyPairs: fc.Arbitrary<Pair> = fc.oneof(
   { weight: 100, arbitrary: broken },
   { weight: 50, arbitrary: marked },
   { weight: 50, arbitrary: otherBytes },
-  { weight: 3, arbitrary: deep },
+  { weight: 50, arbitrary: longNumbers },
+  { weight: 20, arbitrary: deep(254, 255, 256, 257) },
+  { weight: 2, arbitrary: deep(2_000) },
   { weight: 1, arbitrary: huge },
 )

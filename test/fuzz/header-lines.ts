@@ -36,7 +36,7 @@ const bareItem = fc.oneof(
   text(fc.constantFrom(...'aZ*1:/!#$%&\'+-.^_`|~"('), 5),
   text(fc.constantFrom(...'aZ9+/='), 9).map((content) => `:${content}:`),
   fc.constantFrom('?0', '?1', '?2', '?', '', '(a)', '@1', '@-1', '@', '@1.5', '@123456789012345', '@1234567890123456'),
-  text(fc.constantFrom('a', ' ', '%c3%a9', '%f0%9f%98%80', '%ff', '%C3', '%ed%a0%80', '%ef%bb%bf', '%00', '%', '\\'), 3).map(
+  text(fc.constantFrom('a', ' ', '%c3%a9', '%f0%9f%98%80', '%ff', '%C3', '%ed%a0%80', '%ef%bb%bf', '%00', '%', '\\', 'Ł'), 3).map(
     (content) => `%"${content}"`,
   ),
 )

@@ -11,7 +11,7 @@ const database = useDatabase()
 const uuid = '8e03978e-40d5-43e8-bc93-6894a57f9324'
 const body = '{"amount":100}'
 
-describe.each(everywhere)('keys of $surface() in the $profile profile', ({ profile, surface }) => {
+describe.each(everywhere)('keys of %s() in the %s profile', (surface, profile) => {
   test("K1 a quoted key, first time: the work's answer, n=1", async () => {
     const { on } = await setup(database, profile)
     const { send, runs } = on(surface)
@@ -161,7 +161,7 @@ const sources: { name: string; source: KeySource<Native>; withKey(key: string): 
   },
 ]
 
-describe.each(everywhere)('sources of keys of $surface() in the $profile profile', ({ profile, surface }) => {
+describe.each(everywhere)('sources of keys of %s() in the %s profile', (surface, profile) => {
   describe.each(sources)('$name', ({ source, withKey }) => {
     test('is where the key comes from, and Idempotency-Key is a header like any other', async () => {
       const { on } = await setup(database, profile)

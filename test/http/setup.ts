@@ -1,7 +1,7 @@
 import type pg from 'pg'
 import { idempotencyOf } from '../../src/http/idempotency.js'
 import type { IdempotencyOptions, ServeOptions } from '../../src/http/options.js'
-import { serviceOf } from '../../src/http/serve.js'
+import { type Servable, serviceOf } from '../../src/http/serve.js'
 import {
   type Answer,
   createOnce,
@@ -22,7 +22,7 @@ export type SurfaceName = 'idempotency' | 'serve'
 
 /** Most of the contract holds for an opaque handler and for an operation, in both dialects. */
 export const everywhere = (['ietf', 'stripe'] as const).flatMap((profile) =>
-  (['idempotency', 'serve'] as const).map((surface) => ({ profile, surface })),
+  (['idempotency', 'serve'] as const).map((surface) => [surface, profile] as const),
 )
 
 /** What a request does. `n` counts; there is no run where the request is not protected. */
@@ -96,8 +96,23 @@ export async function setup(
       runs += 1
       return work(runs, run, input)
     })
+    return serving(served, serveOptions, () => runs)
+  }
+
+  /** Purely local work behind `serve()`. */
+  function local(serveOptions: OperationServeOptions = {}, work: Work = anOrder): Target {
+    operations += 1
+    let runs = 0
+    const served = once.local(`local-${operations}`, {}, (_, input) => {
+      runs += 1
+      return work(runs, undefined, input)
+    })
+    return serving(served, serveOptions, () => runs)
+  }
+
+  function serving(served: Servable, serveOptions: OperationServeOptions, runs: () => number): Target {
     const service = serviceOf<Native>(served, { tenant, profile, ...serveOptions })
-    return { runs: () => runs, send: async (parts = {}) => seen(await service.answer(httpRequest({ caller, ...parts }))) }
+    return { runs, send: async (parts = {}) => seen(await service.answer(httpRequest({ caller, ...parts }))) }
   }
 
   return {
@@ -110,6 +125,7 @@ export async function setup(
     advance,
     handler,
     operation,
+    local,
     /** One or the other, with options that both have. */
     on: (surface: SurfaceName, common: OperationServeOptions = {}, work: Work = anOrder): Target =>
       surface === 'serve' ? operation(common, work) : handler(common as HandlerOptions, work),

@@ -1,10 +1,11 @@
 // Work of once.execute that uses steps of its run: what an adapter's handler does.
 import type pg from 'pg'
 import { describe, expect, expectTypeOf, test } from 'vitest'
+import { SimulatedCrash } from '../../src/core/crash-points.js'
 import { type AfterFailure, type Answer, bodyOf, createOnce, OncekeyError, type OperationRun, reply } from '../../src/index.js'
 import { memoryStore } from '../../src/stores/memory/index.js'
 import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
-import { crashEverywhere } from '../../src/testing/index.js'
+import { crashAt, crashEverywhere } from '../../src/testing/index.js'
 import { startChild } from '../support/child.js'
 import { useDatabase } from '../support/postgres/database.js'
 import { ordersTable, traces } from './orders.js'
@@ -114,6 +115,33 @@ test.each(['rerun', 'store', 'park'] as const)(
     expect(events.at(-1)).toBe({ rerun: 'released', store: 'failed', park: 'parked' }[afterFailure])
   },
 )
+
+test('does nothing more for a key when the process dies in work that is not a step', async () => {
+  const { attempt, once, ref, key, events } = await opaque('store')
+  // The claims of this work and of the one inside of it: before, after, before.
+  const disarm = crashAt(2, (point) => {
+    throw new SimulatedCrash(point)
+  })
+  const work: Work = () => once.execute({ ...ref, key: 'inner' }, () => reply(200)).then(() => reply(200))
+  await expect(attempt(work).finally(disarm)).rejects.toThrow('the process ends at claim:before')
+  expect((await key('k')).state).toBe('processing')
+  expect(events).toEqual(['executing'])
+})
+
+test('stores no reply when it could not be written down that a call is about to be made, whatever the work catches', async () => {
+  const { pool, ref, key } = await opaque()
+  const store = postgresStore(fromPg(pool))
+  const stepAdvance = () => Promise.reject(new OncekeyError('store_failed', 'trouble'))
+  const mute = createOnce({ store: { ...store, steps: { ...store.steps, stepAdvance } } })
+  const made: string[] = []
+  const work: Work = async (run) => {
+    await run.call('charge', () => made.push('charge'), { whenUnknown: 'park' }).catch(() => {})
+    return reply(200, 'all is well')
+  }
+  await expect(mute.execute(ref, work)).rejects.toMatchObject({ code: 'store_failed' })
+  expect((await key('k')).state).toBe('processing')
+  expect(made).toEqual([])
+})
 
 test('keeps the result of a call with the answer', async () => {
   const { attempt, steps } = await opaque()

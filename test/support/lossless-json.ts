@@ -125,9 +125,8 @@ function unescaped(_: string, what: string, hex: string | undefined): string {
 function decimal(token: string): string {
   const [mantissa = '', exponent = '0'] = token.toLowerCase().split('e')
   const [whole = '', fraction = ''] = mantissa.split('.')
-  let integer = BigInt(whole + fraction)
-  let power = BigInt(exponent) - BigInt(fraction.length)
-  if (integer === 0n) return '0'
-  for (; integer % 10n === 0n; power += 1n) integer /= 10n
-  return `${integer}e${power}`
+  const integer = String(BigInt(whole + fraction))
+  const digits = integer.replace(/0+$/, '')
+  const power = BigInt(exponent) + BigInt(integer.length - digits.length - fraction.length)
+  return digits === '' ? '0' : `${digits}e${power}`
 }

@@ -1,4 +1,8 @@
-import type { Answer, HeaderPair } from '../../core/answer.js'
+import type { Answer } from '../../core/answer.js'
+import { OncekeyError } from '../../core/errors.js'
+import { type FlowingResponse, flow } from './flowing-response.js'
+import { joined, piecesOf } from './pieces.js'
+import { answerHeaders, changedHeaders, deliveredHeaders } from './response-headers.js'
 
 /** A handler's response, read up to the cap. */
 export interface CapturedResponse {
@@ -7,112 +11,66 @@ export interface CapturedResponse {
   /** The response as it goes out, with these headers where it has none of that name. */
   deliver(extra: Answer['headers']): Response
   /** There if the body is too large to be kept: it flows already, but for its last piece. */
-  readonly flow?: {
-    readonly response: Response
-    /** Lets the last piece go, or breaks the response off. */
-    end(whole: boolean): void
-  }
+  readonly flow?: FlowingResponse
 }
 
-/** Reads a response. `baseline` are headers that were there before the handler, and will be at a replay. */
-export async function captureResponse(response: Response, baseline: Headers, maxBytes: number): Promise<CapturedResponse> {
+export interface CaptureOptions {
+  /** Headers that were there before the handler, and will be at a replay. */
+  readonly baseline: Headers
+  readonly maxBytes: number
+  /** Aborts when nobody may hear the answer any more: the rest of it is not read. */
+  readonly lost: AbortSignal
+  /** Aborts when the client has gone: its answer is read to the end all the same. */
+  readonly clientGone: AbortSignal | undefined
+}
+
+export async function captureResponse(given: Response | undefined, options: CaptureOptions): Promise<CapturedResponse> {
+  const { baseline, maxBytes, lost, clientGone } = options
+  const response = usable(given)
   const { status, statusText, headers } = response
-  const changed = changedHeaders(headers, baseline)
-  const reader = response.body?.getReader()
-  const pieces: Uint8Array[] = []
+  const head = { status, headers: changedHeaders(headers, baseline) }
+  const rest = piecesOf(response.body)
+  const drop = () => rest.drop(lost.reason)
+  if (lost.aborted) drop()
+  lost.addEventListener('abort', drop, { once: true })
+
+  const pieces: Uint8Array<ArrayBuffer>[] = []
   let size = 0
-  while (reader) {
-    const { done, value } = await reader.read()
-    if (done) break
-    pieces.push(value)
-    size += value.length
-    if (size > maxBytes) return flowing(response, changed, reader, pieces, size)
-  }
-  const body = Buffer.concat(pieces)
-  return {
-    answer: Promise.resolve({ status, headers: changed, body }),
-    deliver: (extra) => new Response(hasBody(status) ? body : null, { status, statusText, headers: withExtra(headers, extra) }),
-  }
-}
-
-function flowing(
-  { status, statusText, headers }: Response,
-  changed: HeaderPair[],
-  reader: ReadableStreamDefaultReader<Uint8Array>,
-  pieces: Uint8Array[],
-  sizeSoFar: number,
-): CapturedResponse {
-  let size = sizeSoFar
-  let last = pieces.pop() as Uint8Array
-  let resolve!: (answer: Answer) => void
-  let reject!: (error: unknown) => void
-  const answer = new Promise<Answer>((...settle) => {
-    ;[resolve, reject] = settle
-  })
-  answer.catch(() => {})
-  let end!: (whole: boolean) => void
-  const ended = new Promise<boolean>((settle) => {
-    end = settle
-  })
-
-  /** The piece before the one that was just read; undefined at the end. */
-  async function nextPiece(): Promise<Uint8Array | undefined> {
-    try {
-      const { done, value } = await reader.read()
-      if (done) {
-        resolve({ status, headers: changed, body: new Uint8Array(), omittedBytes: size })
-        return undefined
-      }
-      size += value.length
-      const piece = last
-      last = value
-      return piece
-    } catch (error) {
-      reject(error)
-      throw error
+  for (let piece = await rest.next(); piece; piece = await rest.next()) {
+    pieces.push(piece)
+    size += piece.length
+    if (size > maxBytes) {
+      const flowing = flow(response, { pieces, rest, clientGone })
+      const answer = flowing.size.then((omittedBytes) => ({ ...head, body: new Uint8Array(), omittedBytes }))
+      answer.catch(() => {})
+      return { answer, deliver: () => flowing.response, flow: flowing }
     }
   }
-
-  const body = new ReadableStream<Uint8Array>({
-    start: (controller) => {
-      for (const piece of pieces) controller.enqueue(piece)
-    },
-    async pull(controller) {
-      const piece = await nextPiece()
-      if (piece) return controller.enqueue(piece)
-      if (!(await ended)) return controller.error(new Error('The answer could not be stored.'))
-      controller.enqueue(last)
-      controller.close()
-    },
-    /** The client has gone, the work goes on: the answer comes to its end unheard. */
-    async cancel() {
-      while (await nextPiece()) {
-        // Dropped.
-      }
-    },
-  })
-  const response = new Response(body, { status, statusText, headers })
-  return { answer, deliver: () => response, flow: { response, end } }
+  const body = joined(pieces)
+  return {
+    answer: Promise.resolve({ ...head, body }),
+    deliver: (extra) => new Response(bodyInit(body), { status, statusText, headers: deliveredHeaders(headers, extra) }),
+  }
 }
 
 /** The response for an answer of ours, on top of the headers that are there in any case. */
 export function responseOf({ status, headers, body }: Answer, baseline: Headers): Response {
-  const merged = new Headers(baseline)
-  for (const [name] of headers) merged.delete(name)
-  for (const [name, value] of headers) merged.append(name, value)
-  return new Response(hasBody(status) ? Buffer.from(body) : null, { status, headers: merged })
+  return new Response(bodyInit(body), { status, headers: answerHeaders(headers, baseline) })
 }
 
-/** By the Fetch standard a response of these has no body at all. */
-const hasBody = (status: number) => status !== 204 && status !== 205 && status !== 304
+/** Some statuses may have no body, not even an empty one; and servers say of what type an empty one is. */
+const bodyInit = (body: Uint8Array) => (body.length > 0 ? (body as Uint8Array<ArrayBuffer>) : null)
 
-function changedHeaders(headers: Headers, baseline: Headers): HeaderPair[] {
-  // The id of a request is told again at its replays, whoever set it.
-  return [...headers].filter(([name, value]) => name === 'request-id' || name === 'set-cookie' || baseline.get(name) !== value)
-}
-
-function withExtra(headers: Headers, extra: Answer['headers']): Headers {
-  const merged = new Headers(headers)
-  for (const [name, value] of extra) if (!merged.has(name)) merged.set(name, value)
-  return merged
+/** A body that was read already would be stored as an empty one. */
+function usable(response: Response | undefined): Response {
+  if (typeof response?.status !== 'number' || typeof response.headers?.get !== 'function') {
+    throw new OncekeyError('answer_invalid', 'The handler returned no Response, so there is nothing to store: return one on every path.')
+  }
+  if (response.bodyUsed || response.body?.locked) {
+    throw new OncekeyError(
+      'answer_invalid',
+      'The handler returned a Response whose body somebody reads, or has read already: return a fresh one, or read a clone of it.',
+    )
+  }
+  return response
 }

@@ -1,95 +1,62 @@
 import type { Idempotency } from '../../http/idempotency.js'
-import type { HttpBody, HttpRequest } from '../../http/request.js'
 import { rememberRun } from '../../http/run-of.js'
 import type { Service } from '../../http/serve.js'
 import { type CapturedResponse, captureResponse, responseOf } from './captured-response.js'
+import { type FetchExchange, httpRequest } from './http-request.js'
 
-/** A request of the Fetch standard, as its framework knows it. */
-export interface FetchExchange<Native> {
-  readonly native: Native
-  readonly request: Request
-  /** The headers that are sent in any case. */
-  readonly baseline: Headers
-  /** The bytes of the body where somebody has read them already and kept them. */
-  readonly readBefore?: () => Promise<Uint8Array | undefined>
-}
+/** What is inside of a layer now. Not for ever: the same request may be handed in again, as a retry. */
+const underWay = new WeakSet<object>()
 
-const protectedRequests = new WeakSet<Request>()
-
-/** The response to a request: the handler's, stored before its last byte leaves, or what the layer answers instead. */
+/**
+ * The response to a request: the handler's, stored before its last byte leaves, or what the layer answers instead. `'pass'`: it is not
+ * protected, and the handler has not run.
+ */
 export async function exchange<Native, Tx>(
   layer: Idempotency<Native, Tx>,
   given: FetchExchange<Native>,
-  handler: () => Promise<Response>,
-): Promise<Response> {
+  handler: () => Promise<Response | undefined>,
+): Promise<Response | 'pass'> {
   const { native, request, baseline } = given
+  // Somebody in between may have put another request in its place; what the framework calls one stays the same.
+  const names = [request, native].filter((name) => typeof name === 'object' && name !== null) as object[]
   // Mounted twice: the outer one protects it already.
-  if (protectedRequests.has(request)) return handler()
-  protectedRequests.add(request)
+  if (names.some((name) => underWay.has(name))) return 'pass'
 
-  return new Promise<Response>((resolve, reject) => {
+  return new Promise((resolve, reject) => {
     let captured: CapturedResponse | undefined
-    layer
+    const work = layer
       .handle(httpRequest(given, layer.maxBodyBytes), async (run) => {
-        rememberRun(request, run)
-        if (typeof native === 'object' && native !== null) rememberRun(native, run)
-        captured = await captureResponse(await handler(), baseline, layer.maxAnswerBytes)
+        for (const name of names) {
+          underWay.add(name)
+          rememberRun(name, run)
+        }
+        captured = await captureResponse(await handler(), {
+          baseline,
+          maxBytes: layer.maxAnswerBytes,
+          lost: run.signal,
+          clientGone: request.signal,
+        })
         if (captured.flow) resolve(captured.flow.response)
         return captured.answer
       })
-      .then(async (handled) => {
+      .finally(() => {
+        for (const name of names) underWay.delete(name)
+      })
+      .then((handled) => {
         captured?.flow?.end(handled.kind === 'own')
-        if (handled.kind === 'pass') return resolve(await handler())
-        if (handled.kind === 'own' && captured) return resolve(captured.deliver(handled.headers))
-        if (handled.kind === 'answer') resolve(responseOf(handled.answer, baseline))
+        if (handled.kind === 'pass') resolve('pass')
+        else if (handled.kind === 'answer') resolve(responseOf(handled.answer, baseline))
+        else if (captured) resolve(captured.deliver(handled.headers))
       })
       .catch((error: unknown) => {
         captured?.flow?.end(false)
         reject(error)
       })
+    given.waitUntil?.(work)
   })
 }
 
 /** Runs the operation. What its body throws comes out of here. */
 export async function respond<Native>(service: Service<Native>, given: FetchExchange<Native>): Promise<Response> {
   return responseOf(await service.answer(httpRequest(given, service.maxBodyBytes)), given.baseline)
-}
-
-function httpRequest<Native>({ native, request, readBefore }: FetchExchange<Native>, maxBodyBytes: number): HttpRequest<Native> {
-  const { pathname, search } = new URL(request.url)
-  return {
-    native,
-    method: request.method,
-    path: pathname,
-    query: search.slice(1),
-    // The standard joins lines of one name, so two keys arrive as one value with a comma: which is no key.
-    headerLines: (name) => {
-      const value = request.headers.get(name)
-      return value === null ? [] : [value]
-    },
-    body: () => readBody(request, maxBodyBytes, readBefore),
-  }
-}
-
-/** Reads a copy, so that the handler finds the body where it was. */
-async function readBody(request: Request, maxBytes: number, readBefore?: () => Promise<Uint8Array | undefined>): Promise<HttpBody> {
-  if (request.bodyUsed) {
-    const bytes = await readBefore?.()
-    return bytes ? { bytes } : { parsed: undefined }
-  }
-  const reader = request.clone().body?.getReader()
-  const pieces: Uint8Array[] = []
-  let size = 0
-  try {
-    while (reader) {
-      const { done, value } = await reader.read()
-      if (done) break
-      size += value.length
-      if (size > maxBytes) return { failed: 'too_large' }
-      pieces.push(value)
-    }
-  } catch {
-    return { failed: 'incomplete' }
-  }
-  return { bytes: Buffer.concat(pieces) }
 }

@@ -1,11 +1,14 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
-import { reply } from '../../core/answer.js'
-import type { Idempotency } from '../../http/idempotency.js'
+import { type Answer, reply } from '../../core/answer.js'
+import type { Handled, Idempotency } from '../../http/idempotency.js'
 import type { HttpBody, HttpRequest } from '../../http/request.js'
 import { rememberRun } from '../../http/run-of.js'
 import type { Service } from '../../http/serve.js'
 import { holdRequest } from './held-request.js'
-import { type HeldResponse, holdResponse, ignoreLaterWrites } from './held-response.js'
+import { type HeldResponse, holdResponse } from './held-response.js'
+import { holdSocket } from './held-socket.js'
+import { hasUnannouncedBody, isGone } from './http-versions.js'
+import { ignoreLaterWrites } from './ignored-writes.js'
 import { readBody } from './request-body.js'
 import { sendAnswer } from './response-headers.js'
 
@@ -24,67 +27,117 @@ export interface NodeExchange<Native> {
   readonly baseline?: OutgoingHttpHeaders
 }
 
+/** What is to be done with a request before anything of its answer is sent. */
+export type Begun =
+  /** It is not protected. */
+  | { readonly kind: 'pass' }
+  /** The handler must not run; this is the answer. */
+  | { readonly kind: 'answer'; readonly answer: Answer }
+  /** The handler may run. Its answer is caught, and `outcome` says what to do with it, once it is stored. */
+  | { readonly kind: 'run'; readonly held: HeldResponse; readonly outcome: Promise<Outcome> }
+
+type Outcome = Exclude<Handled, { kind: 'pass' }>
+
 /**
  * The way of a request to its handler. `'pass'`: it is not protected. `'run'`: the handler may run; its answer is caught, stored, and
  * sent after that. `'answered'`: the client has its answer, and the handler must not run.
  */
-export function enter<Native, Tx>(layer: Idempotency<Native, Tx>, exchange: NodeExchange<Native>): Promise<'pass' | 'run' | 'answered'> {
-  const { native, request, response, baseline = response.getHeaders() } = exchange
-  // Mounted twice: the outer one protects it already.
-  if (protectedRequests.has(request)) return Promise.resolve('pass')
-  protectedRequests.add(request)
-  let held: HeldResponse | undefined
-  let letGo: (() => void) | undefined
-  const incoming = httpRequest(exchange, layer.maxBodyBytes)
-  const body = async () => {
-    const read = await incoming.body()
-    // From here on the request is whole, and nothing that happens to its client may take it away from the handler.
-    if ('bytes' in read) letGo = holdRequest(request)
-    return read
+export async function enter<Native, Tx>(
+  layer: Idempotency<Native, Tx>,
+  exchange: NodeExchange<Native>,
+): Promise<'pass' | 'run' | 'answered'> {
+  const begun = await begin(layer, exchange)
+  if (begun.kind === 'pass') return 'pass'
+  if (begun.kind === 'answer') {
+    await send(exchange, begun.answer)
+    return 'answered'
   }
-
-  return new Promise((resolve, reject) => {
-    layer
-      .handle({ ...incoming, body }, (run) => {
-        held = holdResponse(response, { baseline: { ...baseline }, maxBytes: layer.maxAnswerBytes })
-        rememberRun(request, run)
-        if (typeof native === 'object' && native !== null) rememberRun(native, run)
-        resolve('run')
-        return held.answer
-      })
-      .finally(() => letGo?.())
-      .then(async (handled) => {
-        if (handled.kind === 'pass') return resolve('pass')
-        if (handled.kind === 'own') return held?.release(handled.headers)
-        if (held) return held.replaceBy(handled.answer)
-        await sent(response, () => sendAnswer(response, handled.answer, exchange.baseline))
-        resolve('answered')
-      })
-      .catch((error: unknown) => {
-        // Once the handler has begun, its framework has had its turn: there is nobody left to tell but the client.
-        held?.replaceBy(reply(500))
-        reject(error)
-      })
-  })
-}
-
-/** Resolves when the answer has left, or has nowhere to go: only then does a framework get its turn again, and finds it done. */
-function sent(response: ServerResponse, send: () => void): Promise<void> {
-  return new Promise((resolve) => {
-    if (response.destroyed) return resolve()
-    response.once('finish', resolve).once('close', resolve)
-    send()
-    ignoreLaterWrites(response)
-  })
+  const { held, outcome } = begun
+  outcome.then((decided) => conclude(exchange.response, held, decided))
+  return 'run'
 }
 
 const protectedRequests = new WeakSet<IncomingMessage>()
 
+export function begin<Native, Tx>(layer: Idempotency<Native, Tx>, exchange: NodeExchange<Native>): Promise<Begun> {
+  const { native, request, response, baseline = response.getHeaders() } = exchange
+  // Mounted twice: the outer one protects it already.
+  if (protectedRequests.has(request)) return Promise.resolve({ kind: 'pass' })
+  const socket = holdSocket(request.socket, (error) => response.destroy(error))
+  let letGo: (() => void) | undefined
+  const hold = () => {
+    letGo ??= holdRequest(request, response, socket)
+  }
+  const incoming = httpRequest(exchange, layer.maxBodyBytes)
+  let reading: Promise<HttpBody> | undefined
+  const body = async () => {
+    reading ??= incoming.body()
+    const read = await reading
+    // From here on the request is whole, and nothing that happens to its client may take it away from the handler.
+    if ('bytes' in read) hold()
+    return read
+  }
+
+  return new Promise((resolve, reject) => {
+    let held: HeldResponse | undefined
+    const handled = layer
+      .handle({ ...incoming, body }, (run) => {
+        protectedRequests.add(request)
+        hold()
+        // Somebody in front of us was tired of waiting for the key, and has answered: their status is not the handler's.
+        if (response.writableEnded) response.statusCode = 200
+        held = holdResponse(response, { baseline: { ...baseline }, maxBytes: layer.maxAnswerBytes, socket })
+        rememberRun(request, run)
+        if (typeof native === 'object' && native !== null) rememberRun(native, run)
+        resolve({ kind: 'run', held, outcome })
+        return held.answer
+      })
+      .finally(() => {
+        letGo?.()
+        if (!held) socket.letGo()
+      })
+    // Once the handler has begun, its framework has had its turn: there is nobody left to tell but the client.
+    const outcome: Promise<Outcome> = handled.then(
+      (decided) => decided as Outcome,
+      () => ({ kind: 'answer', answer: reply(500) }),
+    )
+    handled.then((decided) => {
+      // Nobody is going to read it, and what is left of it stands in the way of the next request.
+      if (decided.kind === 'answer' && !held) request.resume()
+      if (decided.kind !== 'own') resolve(decided)
+    }, reject)
+  })
+}
+
+/** Sends what was decided. Whatever middleware in front of us throws at that, there is nobody to catch it. */
+export function conclude(response: ServerResponse, held: HeldResponse, decided: Outcome): void {
+  try {
+    if (decided.kind === 'own') held.release(decided.headers)
+    else held.replaceBy(decided.answer)
+  } catch (error) {
+    response.destroy()
+    process.emitWarning(`An answer could not be sent: ${String(error)}`, { code: 'ONCEKEY_NOT_SENT' })
+  }
+}
+
+/** Resolves when the answer has left, or has nowhere to go: only then does a framework get its turn again, and finds it done. */
+function send({ response, baseline }: NodeExchange<unknown>, answer: Answer): Promise<void> {
+  return new Promise((resolve) => {
+    if (isGone(response)) return resolve()
+    response.once('finish', resolve).once('close', resolve)
+    sendAnswer(response, answer, baseline)
+    ignoreLaterWrites(response)
+  })
+}
+
 /** Runs the operation and sends its answer. What the operation's body throws comes out of here, with nothing sent. */
 export async function respond<Native>(service: Service<Native>, exchange: NodeExchange<Native>): Promise<void> {
-  const { response, baseline } = exchange
-  const answer = await service.answer(httpRequest(exchange, service.maxBodyBytes))
-  await sent(response, () => sendAnswer(response, answer, baseline))
+  await send(exchange, await answerOf(service, exchange))
+}
+
+/** The same, without sending it. */
+export function answerOf<Native>(service: Service<Native>, exchange: NodeExchange<Native>): Promise<Answer> {
+  return service.answer(httpRequest(exchange, service.maxBodyBytes))
 }
 
 export function httpRequest<Native>(
@@ -103,7 +156,9 @@ export function httpRequest<Native>(
 }
 
 /** From the raw list, because Node joins two lines of most headers into one. */
-function linesOf({ rawHeaders }: IncomingMessage, name: string): string[] {
+function linesOf(request: IncomingMessage, name: string): string[] {
+  const { rawHeaders } = request
+  if (name === 'transfer-encoding' && hasUnannouncedBody(request)) return ['chunked']
   return rawHeaders.filter((_, index) => index % 2 === 1 && rawHeaders[index - 1]?.toLowerCase() === name)
 }
 

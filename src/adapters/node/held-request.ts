@@ -1,26 +1,34 @@
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { type HeldSocket, onFinishedList } from './held-socket.js'
 import { Overrides } from './overrides.js'
 
 /**
  * Keeps a request readable after its client has gone. Otherwise Node would destroy it, and a body parser behind us would find no body:
  * the handler would run on nothing. Returns the way back.
  */
-export function holdRequest(request: IncomingMessage): () => void {
+export function holdRequest(request: IncomingMessage, response: ServerResponse, { seeming }: HeldSocket): () => void {
   const overrides = new Overrides(request)
   const { socket } = request
   let destroyed: { error?: Error | undefined } | undefined
   overrides.method('destroy', (error?: Error) => {
-    destroyed = { error }
+    // It was read to its end, and streams destroy themselves there: whoever waits for that must not wait for us.
+    if (request.readableEnded) return overrides.original('destroy').call(request, error)
+    if (socket.destroyed) destroyed = { error }
+    // Not the client but the handler did it, and on Node that is the end of the connection.
+    else response.destroy(error)
     return request
   })
-  // Body parsers ask the socket whether there is anything left to read.
-  const hideEnd = () => overrides.value('socket', () => readableStill)
-  const readableStill = new Proxy(socket, {
-    get: (target, name) => (name === 'readable' ? true : Reflect.get(target, name, target)),
+  overrides.method('emit', (event: string, ...details: unknown[]) => {
+    // HTTP/2 tells it without destroying anything.
+    if ((event === 'close' || event === 'aborted') && !request.readableEnded) {
+      destroyed ??= {}
+      return false
+    }
+    return overrides.original('emit').call(request, event, ...details)
   })
-  socket.once('close', hideEnd)
+  overrides.value('socket', () => seeming)
+  overrides.property(onFinishedList, null)
   return () => {
-    socket.off('close', hideEnd)
     overrides.remove()
     if (destroyed) request.destroy(destroyed.error)
   }

@@ -1,16 +1,23 @@
-import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
+import { type OutgoingHttpHeaders, type ServerResponse, validateHeaderValue } from 'node:http'
 import type { Answer } from '../../core/answer.js'
+import { type HeldSocket, onFinishedList } from './held-socket.js'
+import { ignoreLaterWrites } from './ignored-writes.js'
 import { Overrides } from './overrides.js'
 import { changedHeaders, type HeadersArgument, mergeHeaders, sendAnswer } from './response-headers.js'
+import { bytesOf, type Callback, type Chunk, isBodiless } from './written-bytes.js'
 
 /** A response whose handler writes as ever, and of which nothing is complete before we say so. */
 export interface HeldResponse {
   /** What the handler answered, once it has. Rejects if it destroyed the response. */
   readonly answer: Promise<Answer>
+  /** True once a part of the answer is on its way. */
+  flows(): boolean
   /** Lets the handler's own answer go, with these headers where it has none of that name. */
   release(extra: Answer['headers']): void
   /** Sends this instead; whatever the handler wrote, or writes later, is dropped. */
   replaceBy(answer: Answer): void
+  /** Leaves the handler's status and headers on the response, and everything else to whoever sends them. */
+  giveBack(): void
 }
 
 export interface HoldOptions {
@@ -18,24 +25,26 @@ export interface HoldOptions {
   readonly baseline: OutgoingHttpHeaders
   /** Larger bodies are not kept in memory: they flow, but for their last piece. */
   readonly maxBytes: number
+  readonly socket: HeldSocket
 }
 
-type Chunk = Uint8Array | string
-type Callback = (error?: Error | null) => void
+/** What tells whether the head is on its way. */
+const ofTheHead = ['writeHead', 'flushHeaders', 'headersSent', '_header']
 
 /**
  * Holds a response. Below every framework on Node there is this one object, so `res.json`, `res.end`, pipes, `sendFile`, `reply.send`,
  * `reply.raw` and `@Res()` are all caught here. A client that hangs up is not noticed by the handler: its work goes on.
  */
-export function holdResponse(response: ServerResponse, { baseline, maxBytes }: HoldOptions): HeldResponse {
+export function holdResponse(response: ServerResponse, { baseline, maxBytes, socket }: HoldOptions): HeldResponse {
   const overrides = new Overrides(response)
+  const frontOn = Object.hasOwn(response, 'on') ? response.on : undefined
   let pieces: Uint8Array[] = []
   let size = 0
-  let headWritten = false
+  let status: number | undefined
   let flowing = false
   let ended = false
+  let over = false
   let clientGone = false
-  let whenSent: Callback | undefined
   let resolve!: (answer: Answer) => void
   let reject!: (error: Error) => void
   const answer = new Promise<Answer>((...settle) => {
@@ -43,73 +52,111 @@ export function holdResponse(response: ServerResponse, { baseline, maxBytes }: H
   })
   answer.catch(() => {})
 
-  overrides.method('writeHead', (status: number, ...rest: unknown[]) => {
-    if (headWritten) throw new Error('The head of this response was written already.')
-    response.statusCode = status
-    if (typeof rest[0] === 'string') response.statusMessage = rest[0]
+  overrides.method('writeHead', (code: number | string, ...rest: unknown[]) => {
+    if (status !== undefined) throw new Error('The head of this response was written already.')
+    // As Node does it, and at once: when the answer leaves there is nobody left to throw to.
+    const written = Number(code) | 0
+    if (written < 100 || written > 999) throw new RangeError(`Invalid status code: ${code}`)
+    if (typeof rest[0] === 'string') {
+      validateHeaderValue('status message', rest[0])
+      response.statusMessage = rest[0]
+    }
     mergeHeaders(response, rest.find((argument) => typeof argument === 'object' && argument !== null) as HeadersArgument)
-    headWritten = true
+    response.statusCode = written
+    status = written
     return response
   })
   overrides.method('flushHeaders', writeHeadIfNeeded)
   overrides.method('write', (chunk: Chunk, encoding?: BufferEncoding | Callback, callback?: Callback) => {
     const done = typeof encoding === 'function' ? encoding : callback
-    if (ended) {
-      process.nextTick(() => done?.(new Error('The response was ended already.')))
-      return false
+    const piece = bytesOf(chunk, encoding)
+    if (over || ended) {
+      if (done) process.nextTick(done, over ? null : new Error('The response was ended already.'))
+      return over
     }
     writeHeadIfNeeded()
-    return keep(chunk, encoding, done)
+    // Whoever is told that it is written may use the memory for something else.
+    return keep(done ? Buffer.from(piece) : piece, done)
   })
-  overrides.method('end', (chunk?: Chunk | Callback | null, encoding?: BufferEncoding | Callback, callback?: Callback) => {
+  overrides.method('end', (...args: (Chunk | Callback | BufferEncoding | null | undefined)[]) => {
+    if (over) return response
+    const [chunk, encoding] = args
+    const piece = chunk === undefined || chunk === null || typeof chunk === 'function' ? undefined : bytesOf(chunk, encoding)
+    if (!ended) writeHeadIfNeeded()
+    const done = args.find((argument) => typeof argument === 'function')
+    if (done) response.once('finish', done)
     if (ended) return response
-    writeHeadIfNeeded()
-    if (chunk !== undefined && chunk !== null && typeof chunk !== 'function') keep(chunk, encoding)
-    whenSent = [chunk, encoding, callback].find((argument) => typeof argument === 'function') as Callback | undefined
+    if (piece) keep(piece)
     ended = true
     resolve(snapshot())
     return response
   })
   overrides.method('destroy', (error?: Error) => {
-    overrides.remove()
+    if (!finish()) return response
     reject(error ?? new Error('The handler destroyed its response.'))
-    return response.destroy(error)
+    if (clientGone) leave()
+    else response.destroy(error)
+    return response
   })
   overrides.method('emit', (event: string, ...details: unknown[]) => {
-    if (event !== 'close') return overrides.original('emit').call(response, event, ...details)
+    if (event !== 'close' && event !== 'finish') return overrides.original('emit').call(response, event, ...details)
     clientGone = true
     // Whoever waits for the client to read on would wait for ever.
     if (flowing) response.emit('drain')
     return true
   })
-  overrides.value('headersSent', () => headWritten)
-  overrides.value('_header', () => (headWritten ? 'held' : null))
+  // Who compresses in front of us sends those who wait for 'drain' to a stream of theirs, where we could not wake them.
+  overrides.method('on', (event: string, listener: () => void) => {
+    return (event === 'drain' ? overrides.inherited('on') : overrides.original('on')).call(response, event, listener)
+  })
+  overrides.value('headersSent', () => status !== undefined)
+  overrides.value('_header', () => (status === undefined ? null : 'held'))
   overrides.value('finished', () => ended)
   overrides.value('writableEnded', () => ended)
+  overrides.value('writableFinished', () => false)
   overrides.value('destroyed', () => false)
   overrides.value('_closed', () => false)
-  // on-finished and Koa look at the socket to see whether anybody still listens.
-  overrides.value('socket', () => null)
+  overrides.value('socket', () => socket.seeming)
+  overrides.property(onFinishedList, null)
 
   return {
     answer,
+    flows: () => flowing,
 
     release(extra) {
-      overrides.remove()
+      if (!finish()) return
       if (clientGone) return leave()
-      if (!flowing) for (const [name, value] of extra) if (!response.hasHeader(name)) response.setHeader(name, value)
+      if (!flowing) {
+        // Nobody who changes it after the head is written changes anything on Node.
+        response.statusCode = status as number
+        for (const [name, value] of extra) if (!response.hasHeader(name)) response.setHeader(name, value)
+      }
       // One piece in one call: then Node says how long it is.
-      response.end(Buffer.concat(pieces), whenSent)
+      response.end(Buffer.concat(pieces))
     },
 
     replaceBy(given) {
-      overrides.remove()
+      if (!finish()) return
       if (clientGone) return leave()
       // Half of the handler's answer is on its way: the client must not take it for the whole.
       if (flowing) response.destroy()
       else sendAnswer(response, given, baseline)
       ignoreLaterWrites(response)
     },
+
+    giveBack() {
+      if (finish() && clientGone) response.emit('close')
+    },
+  }
+
+  /** False if it was over before. */
+  function finish(): boolean {
+    if (over) return false
+    over = true
+    overrides.remove()
+    socket.letGo()
+    response.once('close', socket.tellClosed)
+    return true
   }
 
   function leave(): void {
@@ -119,12 +166,10 @@ export function holdResponse(response: ServerResponse, { baseline, maxBytes }: H
 
   function writeHeadIfNeeded(): void {
     // By its name, so that whoever put something in front of it meanwhile has their say.
-    if (!headWritten) response.writeHead(response.statusCode)
+    if (status === undefined) response.writeHead(response.statusCode)
   }
 
-  function keep(chunk: Chunk, encoding?: unknown, done?: Callback): boolean {
-    const piece =
-      typeof chunk === 'string' ? Buffer.from(chunk, typeof encoding === 'string' ? (encoding as BufferEncoding) : 'utf8') : chunk
+  function keep(piece: Uint8Array, done?: Callback): boolean {
     size += piece.length
     if (piece.length > 0) pieces.push(piece)
     if (size > maxBytes) return flow(done)
@@ -140,37 +185,27 @@ export function holdResponse(response: ServerResponse, { baseline, maxBytes }: H
       if (done) process.nextTick(done)
       return true
     }
-    // From here on the response is what it seems, but that it does not end.
-    if (!flowing) overrides.remove(['writeHead', 'flushHeaders', 'headersSent', '_header', 'finished', 'destroyed', '_closed', 'socket'])
+    if (!flowing) startFlowing()
+    // That the client has gone is no error of the handler's.
+    return overrides.original('write').call(response, goes, 'utf8', () => done?.())
+  }
+
+  function startFlowing(): void {
     flowing = true
-    return overrides.original('write').call(response, goes, 'utf8', done)
+    overrides.remove(ofTheHead)
+    response.statusCode = status as number
+    let telling = false
+    frontOn?.call(response, 'drain', () => {
+      if (telling) return
+      telling = true
+      response.emit('drain')
+      telling = false
+    })
   }
 
   function snapshot(): Answer {
-    const head = { status: response.statusCode, headers: changedHeaders(response, baseline) }
-    if (size > maxBytes) return { ...head, body: new Uint8Array(), omittedBytes: size }
-    return { ...head, body: bodiless.has(head.status) ? new Uint8Array() : Buffer.concat(pieces) }
+    const head = { status: status as number, headers: changedHeaders(response, baseline) }
+    if (isBodiless(head.status)) return { ...head, body: new Uint8Array() }
+    return size > maxBytes ? { ...head, body: new Uint8Array(), omittedBytes: size } : { ...head, body: Buffer.concat(pieces) }
   }
-}
-
-/** Node sends no body with these, whatever a handler writes. */
-const bodiless = new Set([204, 205, 304])
-
-/**
- * The answer is out, but the handler does not know. Its writes must neither throw nor look like an error, for which Express would
- * destroy the connection.
- */
-export function ignoreLaterWrites(response: ServerResponse): void {
-  const ignore = () => {
-    response.off('finish', ignore).off('close', ignore)
-    const overrides = new Overrides(response)
-    for (const name of ['setHeader', 'setHeaders', 'appendHeader', 'removeHeader', 'writeHead', 'flushHeaders', 'end']) {
-      overrides.method(name, () => response)
-    }
-    overrides.method('write', () => true)
-    overrides.value('headersSent', () => false)
-  }
-  // Somebody in front of us may end it later (a session that is saved first), with the methods that it has now.
-  if (response.headersSent || response.destroyed) ignore()
-  else response.once('finish', ignore).once('close', ignore)
 }

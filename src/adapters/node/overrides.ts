@@ -8,8 +8,13 @@ export class Overrides<Target extends object> {
   constructor(readonly target: Target) {}
 
   method(name: PropertyKey, method: (...args: never[]) => unknown): void {
+    this.property(name, method)
+  }
+
+  /** What is set meanwhile is gone with it. */
+  property(name: PropertyKey, value: unknown): void {
     this.#remember(name)
-    Object.defineProperty(this.target, name, { value: method, configurable: true, writable: true, enumerable: false })
+    Object.defineProperty(this.target, name, { value, configurable: true, writable: true, enumerable: false })
   }
 
   /** What is set meanwhile reaches the real property, and is not seen before the override is gone. */
@@ -23,7 +28,12 @@ export class Overrides<Target extends object> {
 
   /** What is behind an override. */
   original<Name extends keyof Target>(name: Name): Target[Name] {
-    return this.#before.get(name)?.value ?? Object.getPrototypeOf(this.target)[name]
+    return this.#before.get(name)?.value ?? this.inherited(name)
+  }
+
+  /** What is behind all of them. */
+  inherited<Name extends keyof Target>(name: Name): Target[Name] {
+    return Object.getPrototypeOf(this.target)[name]
   }
 
   remove(names: Iterable<PropertyKey> = [...this.#before.keys()]): void {

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { HttpBody } from '../../http/request.js'
+import { isAborted } from './http-versions.js'
 import { Overrides } from './overrides.js'
 
 /** Where body parsers leave the bytes, if they are told to keep them, and what they made of them. */
@@ -13,7 +14,10 @@ export async function readBody(request: IncomingMessage, maxBytes: number, parse
   const kept = parser.rawBody ?? parser.body
   if (kept instanceof Uint8Array) return sized(kept, maxBytes)
   if (typeof parser.rawBody === 'string') return sized(Buffer.from(parser.rawBody), maxBytes)
-  if (request.readableDidRead || request.readableEnded) return { parsed: parser.body }
+  if (request.readableDidRead) return { parsed: parser.body }
+  if (request.readableEnded) return { bytes: new Uint8Array() }
+  // The client went before we came, and the body with it, arrived or not: Node lets nobody read it any more.
+  if (isAborted(request)) return { failed: 'incomplete' }
   if (Number(request.headers['content-length'] ?? 0) > maxBytes) return { failed: 'too_large' }
   return request.complete ? readBuffered(request, maxBytes) : readArriving(request, maxBytes)
 }
@@ -25,9 +29,9 @@ function sized(bytes: Uint8Array, maxBytes: number): HttpBody {
 /** All of it is here already, in the stream's own buffer: take it out and put it back, before the stream notices that it is empty. */
 function readBuffered(request: IncomingMessage, maxBytes: number): HttpBody {
   if (request.readableLength === 0) return { bytes: new Uint8Array() }
-  const bytes = request.read() as Buffer
-  request.unshift(bytes)
-  return sized(bytes, maxBytes)
+  const read: Buffer | string = request.read()
+  request.unshift(read)
+  return sized(toBytes(read, request.readableEncoding), maxBytes)
 }
 
 /**
@@ -37,7 +41,7 @@ function readBuffered(request: IncomingMessage, maxBytes: number): HttpBody {
 function readArriving(request: IncomingMessage, maxBytes: number): Promise<HttpBody> {
   return new Promise((resolve) => {
     const overrides = new Overrides(request)
-    const pieces: Buffer[] = []
+    const pieces: Uint8Array[] = []
     let size = 0
     const settle = (body: HttpBody) => {
       request.off('close', incomplete)
@@ -47,26 +51,32 @@ function readArriving(request: IncomingMessage, maxBytes: number): Promise<HttpB
     const incomplete = () => settle({ failed: 'incomplete' })
     request.once('close', incomplete)
 
-    if (request.readableLength > 0) take(request.read() as Buffer)
-    overrides.method('push', (chunk: Buffer | null, encoding?: BufferEncoding) => {
-      if (chunk === null) return passOn()
-      return take(typeof chunk === 'string' ? Buffer.from(chunk, encoding) : chunk)
+    overrides.method('push', (chunk: Buffer | string | null, encoding?: BufferEncoding) => {
+      return chunk === null ? passOn() : take(toBytes(chunk, encoding))
     })
+    if (request.readableLength > 0) take(toBytes(request.read(), request.readableEncoding))
     request.read(0)
 
-    function take(chunk: Buffer): boolean {
+    function take(chunk: Uint8Array): boolean {
       pieces.push(chunk)
       size += chunk.length
-      // Node reads the rest of it and throws it away once the answer is out.
-      if (size > maxBytes) settle({ failed: 'too_large' })
-      return true
+      if (size <= maxBytes) return true
+      settle({ failed: 'too_large' })
+      // It need not be the end of the request: whoever wants it has it whole.
+      return request.push(Buffer.concat(pieces))
     }
 
     function passOn(): boolean {
       const bytes = Buffer.concat(pieces)
-      settle({ bytes })
+      // HTTP/2 ends a request that its client broke off as if it were whole.
+      settle(isAborted(request) ? { failed: 'incomplete' } : { bytes })
       if (bytes.length > 0) request.push(bytes)
       return request.push(null)
     }
   })
+}
+
+/** Somebody in front of us may have chosen to read it as text. */
+function toBytes(read: Buffer | string, encoding?: BufferEncoding | null): Uint8Array {
+  return typeof read === 'string' ? Buffer.from(read, encoding ?? 'utf8') : read
 }

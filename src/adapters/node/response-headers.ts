@@ -1,5 +1,6 @@
 import type { OutgoingHttpHeader, OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { Answer, HeaderPair } from '../../core/answer.js'
+import { forgetStatusMessage, isGone } from './http-versions.js'
 
 /** What `writeHead` takes: an object, a flat list, or a list of pairs. */
 export type HeadersArgument = OutgoingHttpHeaders | readonly OutgoingHttpHeader[] | undefined
@@ -32,12 +33,14 @@ export function changedHeaders(response: ServerResponse, baseline: OutgoingHttpH
 
 /** Puts an answer on the wire. Headers that were there before stay, unless the answer has its own. */
 export function sendAnswer(response: ServerResponse, answer: Answer, baseline?: OutgoingHttpHeaders): void {
-  if (response.destroyed) return
+  if (isGone(response)) return
   if (baseline) {
     for (const name of response.getHeaderNames()) response.removeHeader(name)
     mergeHeaders(response, baseline)
   }
   response.statusCode = answer.status
+  // The one that is there belongs to another status.
+  forgetStatusMessage(response)
   for (const [name] of answer.headers) response.removeHeader(name)
   for (const [name, value] of answer.headers) response.appendHeader(name, value)
   // One piece in one call: then Node says how long it is.

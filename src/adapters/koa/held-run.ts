@@ -1,0 +1,97 @@
+import type { Context } from 'koa'
+import { type Begun, conclude } from '../node/exchange.js'
+import { answerWith } from './context-answer.js'
+import { contextBody, isStream } from './context-body.js'
+
+/**
+ * Runs the middleware behind us. What it leaves on the context is the answer: it is stored, and only then do those in front of us have
+ * their say, as they have at each replay. An error goes to them as it is, and so does a request that nobody answered; what they or Koa
+ * make of it is the answer then, as is what somebody writes to `ctx.res`. Those are caught below Koa, and stored as they go out.
+ */
+export async function runHeld(
+  ctx: Context,
+  next: () => Promise<unknown>,
+  { held, outcome }: Extract<Begun, { kind: 'run' }>,
+  maxBytes: number,
+): Promise<void> {
+  const baseline = { ...ctx.res.getHeaders() }
+  let onContext = false
+  let sent = false
+  const decided = outcome.then((handled) => {
+    if (onContext) return handled
+    sent = true
+    conclude(ctx.res, held, handled)
+    return undefined
+  })
+  decided.finally(withoutConnectionErrors(ctx))
+
+  await next().catch((error: unknown) => {
+    // Half of an answer was written to `ctx.res`, so nobody can answer any more, and nobody is going to end it.
+    if (ctx.headerSent && !ctx.res.writableEnded) ctx.res.destroy()
+    throw error
+  })
+  const body = sent || ctx.respond === false || ctx.headerSent ? undefined : await contextBody(ctx, maxBytes)
+  if (!sent && body === undefined) return
+  if (!sent && Buffer.isBuffer(body)) {
+    onContext = true
+    ctx.res.end(body)
+    const handled = await decided
+    held.giveBack()
+    if (handled?.kind === 'own') leaveOwn(ctx, body, handled.headers)
+    else if (handled) answerWith(ctx, handled.answer, baseline)
+    return
+  }
+  ctx.respond = false
+  if (body && !Buffer.isBuffer(body)) await pour(body, ctx.res, () => sent)
+  await decided
+}
+
+/** The context is as its middleware left it; but a stream of its has been read. */
+function leaveOwn(ctx: Context, body: Buffer, headers: readonly (readonly [string, string])[]): void {
+  for (const [name, value] of headers) if (!ctx.res.hasHeader(name)) ctx.set(name, value)
+  if (!isStream(ctx.body)) return
+  const typed = ctx.res.hasHeader('content-type')
+  ctx.body = body
+  if (!typed) ctx.remove('content-type')
+}
+
+/** A body that is too large to be kept, as fast as its client takes it. */
+async function pour(body: AsyncIterable<Uint8Array>, response: Context['res'], isOver: () => boolean): Promise<void> {
+  try {
+    for await (const piece of body) {
+      if (isOver()) return
+      if (!response.write(piece)) await room(response)
+    }
+    response.end()
+  } catch (error) {
+    // Half of it is on its way, so nobody can answer any more.
+    response.destroy(error as Error)
+    throw error
+  }
+}
+
+function room(response: Context['res']): Promise<void> {
+  return new Promise((resolve) => {
+    const goOn = () => {
+      response.off('drain', goOn).off('close', goOn)
+      resolve()
+    }
+    response.on('drain', goOn).on('close', goOn)
+  })
+}
+
+/**
+ * Koa answers 500 when the connection breaks under a request, and leaves it to the socket that nobody gets it. A held response does not
+ * know that its client has gone, and the work is going on: such an error is told to the application, and no more.
+ */
+function withoutConnectionErrors(ctx: Context): () => void {
+  const { onerror } = ctx
+  const { socket } = ctx.req
+  ctx.onerror = (error) => {
+    if (error && error === socket.errored) ctx.app.emit('error', error, ctx)
+    else onerror.call(ctx, error)
+  }
+  return () => {
+    ctx.onerror = onerror
+  }
+}

@@ -1,0 +1,28 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2'
+
+/** Node's HTTP/2 has requests and responses that look like those of HTTP/1, but for a few things that matter here. */
+function streamOf(message: IncomingMessage | ServerResponse): Http2ServerRequest['stream'] | undefined {
+  return (message as unknown as Partial<Http2ServerRequest | Http2ServerResponse>).stream as Http2ServerRequest['stream'] | undefined
+}
+
+/** Whether a body may follow although no header announces it: HTTP/2 says in a frame where a request ends. */
+export function hasUnannouncedBody(request: IncomingMessage): boolean {
+  const stream = streamOf(request)
+  return stream !== undefined && !stream.endAfterHeaders
+}
+
+/** Whether a request cannot be read any more. */
+export function isAborted(request: IncomingMessage): boolean {
+  return request.destroyed || request.aborted || streamOf(request)?.destroyed === true
+}
+
+/** Whether nobody is left to get an answer. */
+export function isGone(response: ServerResponse): boolean {
+  return response.destroyed || streamOf(response)?.destroyed === true
+}
+
+/** HTTP/2 has no status messages, and warns of whoever looks at one. */
+export function forgetStatusMessage(response: ServerResponse): void {
+  if (!streamOf(response)) response.statusMessage = ''
+}

@@ -1,0 +1,34 @@
+import type { ServerResponse } from 'node:http'
+import { Overrides } from './overrides.js'
+import type { Callback } from './written-bytes.js'
+
+/**
+ * The answer is out, but the handler does not know. Its writes must neither throw nor look like an error, for which Express would
+ * destroy the connection.
+ */
+export function ignoreLaterWrites(response: ServerResponse): void {
+  const ignore = () => {
+    response.off('finish', ignore).off('close', ignore)
+    const overrides = new Overrides(response)
+    for (const name of ['setHeader', 'setHeaders', 'appendHeader', 'removeHeader', 'writeHead', 'flushHeaders', 'addTrailers']) {
+      overrides.method(name, () => response)
+    }
+    overrides.method('write', (...args) => {
+      tellWritten(args)
+      return true
+    })
+    overrides.method('end', (...args) => {
+      tellWritten(args)
+      return response
+    })
+    overrides.value('headersSent', () => false)
+  }
+  // Somebody in front of us may end it later (a session that is saved first), with the methods that it has now.
+  if (response.headersSent || response.destroyed) ignore()
+  else response.once('finish', ignore).once('close', ignore)
+}
+
+function tellWritten(args: readonly unknown[]): void {
+  const done = args.find((argument) => typeof argument === 'function') as Callback | undefined
+  if (done) process.nextTick(done)
+}

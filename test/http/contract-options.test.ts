@@ -1,0 +1,120 @@
+import { describe, expect, test } from 'vitest'
+import { idempotencyOf } from '../../src/http/idempotency.js'
+import { field, header } from '../../src/http/key-source.js'
+import { serviceOf } from '../../src/http/serve.js'
+import { createOnce, reply } from '../../src/index.js'
+import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
+import { codeOf } from '../support/code-of.js'
+import { useDatabase } from '../support/postgres/database.js'
+
+const database = useDatabase()
+
+function setup() {
+  const once = createOnce({ store: postgresStore(fromPg(database.pool)) })
+  const operation = once.operation('orders.create', {}, () => reply(201))
+  const valid = { tenant: 'single', afterFailure: 'rerun' } as const
+  return {
+    /** The code of the error that these options are, on top of valid ones. */
+    idempotency: (options: object) => codeOf(() => idempotencyOf(once, { ...valid, ...options } as never)),
+    serve: (options: object) => codeOf(() => serviceOf(operation, { tenant: 'single', ...options } as never)),
+    once,
+    operation,
+  }
+}
+
+const wrongForBoth: [string, object][] = [
+  ['no tenant', { tenant: undefined }],
+  ['a tenant that is a name', { tenant: 'acme' }],
+  ['a profile that there is not', { profile: 'paypal' }],
+  ['a profile without a dialect', { profile: { name: 'mine' } }],
+  ['whenInProgress', { whenInProgress: 'queue' }],
+  ['fingerprint', { fingerprint: 'none' }],
+  ['maxBodyBytes that is negative', { maxBodyBytes: -1 }],
+  ['maxBodyBytes that is a text', { maxBodyBytes: '1mb' }],
+  ['problemBase that is no address', { problemBase: '/problems' }],
+  ['a key that is the name of a header', { key: 'Idempotency-Key' }],
+  ['a key that is something else', { key: {} }],
+  ['required that is a text', { required: 'yes' }],
+]
+
+const wrongForIdempotency: [string, object][] = [
+  ['no afterFailure', { afterFailure: undefined }],
+  ['afterFailure', { afterFailure: 'retry' }],
+  ['methods that are a text', { methods: 'POST' }],
+  ['methods with something else in them', { methods: [7] }],
+  ['scope', { scope: 'service' }],
+  ['scope with a name that is no text', { scope: { name: 7 } }],
+  ['scope with an empty name', { scope: { name: '' } }],
+  ['failOpen that is a text', { failOpen: 'no' }],
+  ['retention', { retention: { for: '1h', from: 'now' } }],
+]
+
+describe('option_invalid at construction', () => {
+  test.each(wrongForBoth)('idempotency(): %s', (_, options) => {
+    expect(setup().idempotency(options)).toBe('option_invalid')
+  })
+
+  test.each(wrongForBoth)('serve(): %s', (_, options) => {
+    expect(setup().serve(options)).toBe('option_invalid')
+  })
+
+  test.each(wrongForIdempotency)('idempotency(): %s', (_, options) => {
+    expect(setup().idempotency(options)).toBe('option_invalid')
+  })
+
+  test('serve(): input that is no function', () => {
+    expect(setup().serve({ input: 'body' })).toBe('option_invalid')
+  })
+
+  test.each([undefined, null, {}, 'orders.create'])('serve(): %s instead of an operation', (operation) => {
+    expect(codeOf(() => serviceOf(operation as never, { tenant: 'single' }))).toBe('option_invalid')
+  })
+
+  test.each([undefined, null, {}])('idempotency(): %s instead of what createOnce() made', (once) => {
+    expect(codeOf(() => idempotencyOf(once as never, { tenant: 'single', afterFailure: 'rerun' }))).toBe('option_invalid')
+  })
+
+  test('no options at all', () => {
+    const { once, operation } = setup()
+    expect(codeOf(() => idempotencyOf(once, undefined as never))).toBe('option_invalid')
+    expect(codeOf(() => serviceOf(operation, undefined as never))).toBe('option_invalid')
+  })
+
+  test.each([
+    ['header() without a name', () => header('')],
+    ['header() with a name that cannot be one', () => header('Idempotency Key')],
+    ['header() with a syntax that there is not', () => header('Idempotency-Key', { syntax: 'loose' as never })],
+    ['field() without a name', () => field('')],
+    ['field() with a hole in its path', () => field('a..b')],
+  ])('%s', (_, make) => {
+    expect(codeOf(make)).toBe('option_invalid')
+  })
+})
+
+describe('duration_invalid at construction', () => {
+  test.each(['wait', 'lease', 'maxRun', 'retention', 'retentionFloor'])('idempotency(): %s', (name) => {
+    expect(setup().idempotency({ [name]: 'soon' })).toBe('duration_invalid')
+  })
+
+  test('serve(): wait', () => {
+    expect(setup().serve({ wait: '-1s' })).toBe('duration_invalid')
+  })
+})
+
+test('takes every option that is right', () => {
+  const right = {
+    tenant: () => 'acme',
+    key: header('X-Key'),
+    required: true,
+    profile: 'stripe',
+    whenInProgress: 'wait',
+    wait: '30s',
+    maxBodyBytes: 0,
+    fingerprint: 'parsed',
+    problemBase: 'https://api.example.com/problems/',
+  }
+  const { idempotency, serve } = setup()
+  expect(serve({ ...right, input: () => null })).toBe(null)
+  const more = { methods: ['PUT'], scope: { name: 'x' }, failOpen: true, lease: '5s', retention: 'forever', retentionFloor: 1 }
+  expect(idempotency({ ...right, ...more })).toBe(null)
+})

@@ -1,18 +1,19 @@
 import { maxKeyLength } from '../core/key.js'
-import { type IdempotencyOptions, resolveHttpOptions, type ServeOptions } from './options.js'
+import { merged } from './openapi/merge.js'
 import { keyProse, requestProse, retentionText } from './openapi/prose.js'
-import { type ResponseObject, responsesOf } from './openapi/responses.js'
+import { type HeaderObject, headerEntry, type ResponseObject, responsesOf } from './openapi/responses.js'
 import { routeAnswers } from './openapi/route-answers.js'
+import { type IdempotencyOptions, resolveHttpOptions, type ServeOptions } from './options.js'
 
-export type { ResponseObject } from './openapi/responses.js'
+export type { HeaderObject, MediaTypeObject, ResponseObject, SchemaObject } from './openapi/responses.js'
 
 /**
- * The options of a route, as `idempotency()` or `serve()` has them; with `afterFailure` they are those of `idempotency()`. What the route
- * gets from elsewhere (the `retention` of an operation or of `createOnce()`) is to be added.
+ * The options of a route, as `idempotency()` or `serve()` has them; with `afterFailure` they are those of `idempotency()`. What it gets
+ * from elsewhere, such as the `retention` of an operation or of `createOnce()`, is to be added.
  */
 export type RouteOptions = Partial<IdempotencyOptions<never>> &
   Partial<ServeOptions<never>> & {
-    /** What `serve()` serves: one that makes its own key does not require one. */
+    /** What `serve()` serves: one that makes its own key does not insist on one. */
     operation?: { readonly makesKey: boolean }
   }
 
@@ -21,59 +22,72 @@ export interface ParameterObject {
   readonly in: 'header'
   readonly required: boolean
   readonly description: string
-  readonly schema: Readonly<Record<string, unknown>>
+  readonly schema: { readonly type: 'string'; readonly minLength: number; readonly maxLength: number }
   readonly example: string
 }
 
+/** A protected route, in fragments of OpenAPI 3.1. */
 export interface IdempotencyDescription {
   /** The header. Undefined where the key comes from elsewhere. */
   readonly parameter: ParameterObject | undefined
-  /** Where the key comes from, what counts as the same request, and how long it is remembered, in Markdown. */
+  /** Where the key comes from, what counts as the same request and how long it is remembered, in Markdown. The parameter has it too. */
   readonly description: string
   /** What the layer answers instead of the handler, by status. */
   readonly responses: Readonly<Record<string, ResponseObject>>
-  /** What every answer of the handler may have besides its own headers. */
-  readonly headers: NonNullable<ResponseObject['headers']>
+  /** What answers of the handler may have besides their own headers. */
+  readonly headers: Readonly<Record<string, HeaderObject>>
   /** How long a key is remembered, in words. */
   readonly retention: string
 }
 
 /**
- * A protected route in fragments of OpenAPI 3.1. The draft asks a service to publish what its keys look like, how long they live and what
- * it answers; this says it from the options that make it so.
+ * Describes a protected route. The IETF draft asks a service to publish what its keys look like, how long they live and what it answers;
+ * this says it from the options that make it so.
  */
 export function describeIdempotency(options: RouteOptions): IdempotencyDescription {
-  const opaque = options.afterFailure !== undefined
-  const settings = resolveHttpOptions({ tenant: 'single', ...options }, ({ serveRequiresKey }) => {
-    return !opaque && serveRequiresKey && !options.operation?.makesKey
-  })
+  const { afterFailure, failOpen, scope, operation } = options
+  const opaque = afterFailure !== undefined
+  const makesKey = !opaque && operation?.makesKey === true
+  const settings = resolveHttpOptions({ tenant: 'single', ...options }, ({ serveRequiresKey }) => !opaque && serveRequiresKey && !makesKey)
+  const { key, required, profile } = settings
   const retention = retentionText(options.retention)
-  const description = [keyProse(settings), requestProse(settings, { scope: opaque ? options.scope : 'operation', retention })].join('\n\n')
-  const { key } = settings
+  const meetWithin = opaque ? (scope ?? profile.scope) : 'operation'
+  const description = `${keyProse(settings, makesKey)}\n\n${requestProse(settings, meetWithin, retention)}`
   return {
     parameter:
       typeof key === 'object' && key.kind === 'header'
         ? {
             name: key.name,
             in: 'header',
-            required: settings.required,
+            required,
             description,
-            // The quotes of a quoted key are not counted.
             schema: { type: 'string', minLength: 1, maxLength: maxKeyLength },
             example: '"8e03978e-40d5-43dd-bc93-6894a57f9324"',
           }
         : undefined,
     description,
-    responses: responsesOf(routeAnswers(settings, options)),
-    headers: replayHeaders(settings.profile.requestIds),
+    responses: responsesOf(routeAnswers(settings, { afterFailure, failOpen })),
+    headers: Object.fromEntries(
+      ['idempotent-replayed', ...(profile.requestIds ? ['request-id', 'original-request'] : [])].map((name) => headerEntry(name, false)),
+    ),
     retention,
   }
 }
 
-function replayHeaders(requestIds: boolean): IdempotencyDescription['headers'] {
-  const answers = [
-    ['idempotent-replayed', 'true'],
-    ...(requestIds ? [['original-request', 'req_1'], ['request-id', 'req_2']] : []),
-  ] as const
-  return {}
+/** What `withIdempotency()` makes sure of. */
+export interface DescribedOperation {
+  readonly responses: Readonly<Record<string, unknown>>
+  readonly 'x-idempotency-retention': string
+}
+
+/**
+ * Adds the description to an operation object of OpenAPI 3.1. What is there stays: its parameter of that name, its words, its responses.
+ *
+ * @example withIdempotency({ summary: 'Create an order', responses: { 201: { description: 'The order' } } }, { retention: '72h' })
+ */
+export function withIdempotency<Operation extends object>(operation: Operation, options: RouteOptions): Operation & DescribedOperation {
+  const { afterFailure } = options
+  // An opaque handler's 5xx is its failure, and is kept only if it is to be.
+  const keeps = (status: string) => afterFailure === undefined || afterFailure === 'store' || !status.startsWith('5')
+  return merged(operation as Readonly<Record<string, unknown>>, describeIdempotency(options), keeps) as Operation & DescribedOperation
 }

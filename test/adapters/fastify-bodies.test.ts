@@ -2,6 +2,7 @@ import { createGunzip, gzipSync } from 'node:zlib'
 import type { FastifyInstance } from 'fastify'
 import { expect, test } from 'vitest'
 import { idempotency } from '../../src/adapters/fastify.js'
+import { Gate } from '../../src/testing/adapter-cases/adapter-case.js'
 import { rawConnection } from '../../src/testing/adapter-cases/client.js'
 import { useDatabase } from '../support/postgres/database.js'
 import { waitUntil } from '../support/wait-until.js'
@@ -42,6 +43,23 @@ test('a parser that hands the stream on: the handler reads it, whole', async () 
     expect([jsonOf(first).size, isReplay(again)]).toEqual([[body].flat().join('').length, true])
   }
   expect((await service.send({ ...typed('application/x-upload', 'abd'), key: '"small"' })).status).toBe(422)
+})
+
+test('the body of a request without a key is not held up: its handler has the first piece before the last one is sent', async () => {
+  const began = new Gate()
+  const service = await startProtected(database, (app) => {
+    app.addContentTypeParser('application/x-upload', (_request, payload, done) => done(null, payload))
+    app.post('/work', async ({ body }) => {
+      for await (const _ of body as AsyncIterable<Buffer>) began.open()
+      return 'done'
+    })
+  })
+  const socket = await rawConnection(service.url)
+  socket.write('POST /work HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-upload\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n')
+  await began.opened
+  socket.write('3\r\ntwo\r\n0\r\n\r\n')
+  await waitUntil('it is answered', () => socket.received().endsWith('done'))
+  socket.destroy()
 })
 
 test('a parser that consumes request.raw itself, such as one of a form with files', async () => {
@@ -176,5 +194,6 @@ test('a preParsing hook behind it may decompress: the compressed bytes are compa
     // Decompressed before the layer could look: it says so, or makes do with what is left.
     if (fingerprint === 'raw') expect([answered.status, jsonOf(answered).code]).toEqual([500, 'raw_body_gone'])
     else expect([jsonOf(answered), isReplay(await before.send(request))]).toEqual([{ item: 'tea' }, true])
+    if (fingerprint === 'parsed') expect((await before.send({ ...request, body: gzipSync('{"item":"coffee"}') })).status).toBe(422)
   }
 })

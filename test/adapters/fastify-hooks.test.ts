@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { gunzipSync } from 'node:zlib'
 import compress from '@fastify/compress'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify'
 import { expect, test } from 'vitest'
 import { idempotency, runOf } from '../../src/adapters/fastify.js'
 import { useDatabase } from '../support/postgres/database.js'
@@ -13,26 +13,62 @@ const database = useDatabase()
 
 const protect = (app: FastifyInstance, { once }: Service) => app.register(idempotency(once, { tenant, afterFailure: 'rerun' }))
 
-test('authentication in front of it: its 401 is not stored, and the same key runs with good credentials', async () => {
+const authenticate = async (request: FastifyRequest, reply: FastifyReply) => {
+  if (request.headers.authorization !== 'good') return reply.code(401).send({ error: 'who are you?' })
+}
+
+test.each<[string, (app: FastifyInstance, service: Service, work: RouteHandlerMethod) => unknown]>([
+  [
+    'a hook that was added before it',
+    async (app, service, work) => {
+      app.addHook('preHandler', authenticate)
+      await protect(app, service)
+      app.post('/work', work)
+    },
+  ],
+  [
+    'a hook that was added behind it',
+    async (app, service, work) => {
+      await protect(app, service)
+      app.addHook('preHandler', authenticate)
+      app.post('/work', work)
+    },
+  ],
+  [
+    'a hook of the route',
+    async (app, service, work) => {
+      await protect(app, service)
+      app.post('/work', { preHandler: authenticate }, work)
+    },
+  ],
+  [
+    'the hooks of a route in a child',
+    async (app, service, work) => {
+      await protect(app, service)
+      await app.register(async (child) => void child.post('/work', { preHandler: [async () => {}, authenticate] }, work))
+    },
+  ],
+  [
+    'a hook that was added before it, where the route was there before it was loaded',
+    (app, service, work) => {
+      app.addHook('preHandler', authenticate)
+      void protect(app, service)
+      app.post('/work', work)
+    },
+  ],
+])('authentication by %s: its 401 is not stored, nor is a stored answer shown to whom it refuses', async (_, build) => {
   let runs = 0
-  const service = await start(database, async (app, opened) => {
-    app.addHook('preHandler', async (request, reply) => {
-      if (request.headers.authorization !== 'good') return reply.code(401).send({ error: 'who are you?' })
-    })
-    await protect(app, opened)
-    app.post('/work', async () => ({ runs: ++runs }))
-  })
+  const service = await start(database, (app, opened) => build(app, opened, async () => ({ runs: ++runs })))
   const headers = { 'content-type': 'application/json', authorization: 'good' }
   expect((await service.send()).status).toBe(401)
-  expect(await service.stateOf()).toBe(undefined)
+  expect(service.events).toEqual([])
   expect((await service.send({ headers })).status).toBe(200)
-  // T2: nor is a stored answer shown to somebody without credentials.
   const stranger = await service.send()
   expect([stranger.status, isReplay(stranger)]).toEqual([401, false])
   expect([isReplay(await service.send({ headers })), runs]).toEqual([true, 1])
 })
 
-test.each(['onRequest', 'preParsing', 'preValidation'] as const)('a refusal of an %s hook is not stored', async (name) => {
+test.each(['onRequest', 'preParsing', 'preValidation', 'preHandler'] as const)('a refusal of an %s hook is not stored', async (name) => {
   let refuse = true
   const service = await startProtected(database, (app) => {
     app.addHook(name, async (_request: unknown, reply: { code(code: number): { send(text: string): unknown } }) => {
@@ -46,7 +82,7 @@ test.each(['onRequest', 'preParsing', 'preValidation'] as const)('a refusal of a
   expect(textOf(await service.send())).toBe('done')
 })
 
-test('an error of a preHandler hook behind it ends the attempt, as one of the handler does', async () => {
+test('an error of a preHandler hook is none of the handler: the key stays free', async () => {
   let hooks = 0
   const service = await startProtected(database, (app) => {
     app.addHook('preHandler', async () => {
@@ -56,9 +92,44 @@ test('an error of a preHandler hook behind it ends the attempt, as one of the ha
     app.post('/work', async () => 'done')
   })
   expect((await service.send()).status).toBe(500)
-  expect(service.events).toContain('released')
-  const again = await service.send()
-  expect([again.status, textOf(again), isReplay(again)]).toEqual([200, 'done', false])
+  expect(service.events).toEqual([])
+  expect(textOf(await service.send())).toBe('done')
+})
+
+test('where the route was there before the plugin was loaded, a hook behind it is a part of the handler', async () => {
+  let hooks = 0
+  const service = await start(database, (app, opened) => {
+    void protect(app, opened)
+    app.post('/work', {
+      preHandler: async () => {
+        hooks += 1
+        if (hooks === 1) throw new Error('not yet')
+      },
+      handler: async () => 'done',
+    })
+  })
+  expect((await service.send()).status).toBe(500)
+  expect(service.events).toEqual(['executing', 'released'])
+  expect(textOf(await service.send())).toBe('done')
+})
+
+test('a tenant that cannot be told goes through setErrorHandler, and nothing runs', async () => {
+  let caller: string | undefined
+  const service = await start(database, async (app, { once, tenant: known }) => {
+    app.setErrorHandler((error: Error & { code?: string }, _request, reply) => reply.code(500).send({ told: error.code ?? error.message }))
+    const whose = () => {
+      if (caller === 'throws') throw new Error('no session')
+      return caller === 'known' ? known : (undefined as unknown as string)
+    }
+    await app.register(idempotency(once, { tenant: whose, afterFailure: 'park' }))
+    app.post('/work', async () => 'done')
+  })
+  expect(jsonOf(await service.send())).toEqual({ told: 'tenant_invalid' })
+  caller = 'throws'
+  expect(jsonOf(await service.send())).toEqual({ told: 'no session' })
+  expect(service.events).toEqual([])
+  caller = 'known'
+  expect(textOf(await service.send())).toBe('done')
 })
 
 test('an error that the handler throws goes through setErrorHandler: a 4xx is stored, a 5xx is as afterFailure says', async () => {

@@ -36,6 +36,13 @@ test('config.idempotency has other options for a route, on top of the common one
   expect(jsonOf(await service.send({ method: 'PUT', key: null })).code).toBe('key_missing')
 })
 
+test.each([true, null, undefined, 'yes'])('config.idempotency: %s says nothing else than the plugin', async (said) => {
+  const service = await startProtected(database, (app) => {
+    app.post('/work', { config: { idempotency: said as never } }, counting())
+  })
+  expect(isReplay((await service.twice())[1])).toBe(true)
+})
+
 test('a wrong option of a route is an error at start', async () => {
   const { once } = await openService(database)
   const app = fastify()
@@ -95,6 +102,16 @@ test('a prefix is part of the path, and so of the key', async () => {
     for (const prefix of ['/v1', '/v2']) app.register(async (child) => void child.post('/work', work), { prefix })
   })
   await service.twice({ path: '/v1/work' })
+  expect(await service.stateOf('POST /v1/work')).toBe('complete')
+  expect(jsonOf(await service.send({ path: '/v2/work' }))).toEqual({ runs: 2 })
+})
+
+test('a path that rewriteUrl changes is, for the key, as the client sent it', async () => {
+  const service = await startProtected(database, (app) => void app.post('/work', counting()), {
+    fastify: { rewriteUrl: ({ url = '' }) => url.replace(/^\/v\d/, '') },
+  })
+  const [first, again] = await service.twice({ path: '/v1/work' })
+  expect([jsonOf(first), isReplay(again)]).toEqual([{ runs: 1 }, true])
   expect(await service.stateOf('POST /v1/work')).toBe('complete')
   expect(jsonOf(await service.send({ path: '/v2/work' }))).toEqual({ runs: 2 })
 })

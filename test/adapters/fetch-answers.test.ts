@@ -78,6 +78,22 @@ test('each cookie reaches the first client in a line of its own, and no other cl
   expect((await send()).headers['set-cookie']).toBeUndefined()
 })
 
+test('stripe: the first answer tells its id, and a replay whose answer it is; an id of the handler’s own is kept', async () => {
+  const { send } = await openFetch(
+    database,
+    (request) => {
+      const own = request.headers.get('idempotency-key') === 'own'
+      return new Response('done', { headers: own ? { 'request-id': 'req_own' } : {} })
+    },
+    { options: { profile: 'stripe' } },
+  )
+  const [first, again] = [await send(), await send()]
+  expect(first.headers['request-id']).toMatch(/^req_/)
+  expect([again.headers['original-request'], again.replayed]).toEqual([first.headers['request-id'], true])
+  expect((await send({ key: 'own' })).headers['request-id']).toBe('req_own')
+  expect((await send({ key: 'own' })).headers['original-request']).toBe('req_own')
+})
+
 describe('is a coded error, and not an answer to keep', () => {
   const used = async () => {
     const response = new Response('read')

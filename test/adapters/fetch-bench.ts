@@ -2,7 +2,7 @@ import { type Agent, request as httpRequest, type RequestListener } from 'node:h
 import type pg from 'pg'
 import { expect, onTestFinished } from 'vitest'
 import { type IdempotencyOptions, idempotency } from '../../src/adapters/fetch.js'
-import { createOnce, type OnceEvent, type OnceOptions } from '../../src/index.js'
+import { createOnce, type KeyFinish, type OnceEvent, type OnceOptions } from '../../src/index.js'
 import { fromPg } from '../../src/stores/postgres/index.js'
 import type { TestDatabase } from '../support/postgres/database.js'
 import { postgresHarness } from '../support/postgres/harness.js'
@@ -35,7 +35,17 @@ const framingNames = ['date', 'connection', 'keep-alive', 'transfer-encoding', '
 
 /** A service over Postgres for one test, with a tenant of its own. */
 export async function openBench(database: TestDatabase, options: Partial<OnceOptions<pg.PoolClient>> = {}) {
-  const { store, advance } = await postgresHarness(fromPg(database.pool))
+  const { store: real, advance } = await postgresHarness(fromPg(database.pool))
+  let beforeFinish = async () => {}
+  const store = new Proxy(real, {
+    get(target, name) {
+      if (name !== 'keyFinish') return Reflect.get(target, name, target)
+      return async (finish: KeyFinish) => {
+        await beforeFinish()
+        return target.keyFinish(finish)
+      }
+    },
+  })
   const events: OnceEvent[] = []
   const once = createOnce<pg.PoolClient>({ store, lease: '10m', onEvent: (event) => void events.push(event), ...options })
   const tenant = `tenant-${crypto.randomUUID()}`
@@ -50,6 +60,10 @@ export async function openBench(database: TestDatabase, options: Partial<OnceOpt
     tenant,
     get url() {
       return url
+    },
+    /** What the store does before it stores an answer, from now on. */
+    beforeFinish(action: () => Promise<void>) {
+      beforeFinish = action
     },
     /** The types of what happened to the keys. */
     happened: () => events.map(({ type }) => type),
@@ -103,6 +117,15 @@ export async function openFetch(
       headers: { 'idempotency-key': 'k', 'x-tenant': bench.tenant, 'content-type': 'application/json', ...init.headers },
     })
   return { ...bench, call, request, runs: () => runs, errors }
+}
+
+/** A promise for a test to keep. */
+export function gate() {
+  let open!: () => void
+  const opened = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  return { open, opened }
 }
 
 /** What must be equal in a replay. */

@@ -1,3 +1,8 @@
+import { once } from 'node:events'
+import { connect, createServer } from 'node:http2'
+import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
+import { getRequestListener } from '@hono/node-server'
 import type { Context, MiddlewareHandler } from 'hono'
 import { bodyLimit } from 'hono/body-limit'
 import { validator } from 'hono/validator'
@@ -131,6 +136,27 @@ test('a request without a body that somebody has read runs', async () => {
     await next()
   })
   expect((await sendTwice({ body: null })).text).toBe('1: ')
+})
+
+test('over HTTP/2, where nothing announces a body, bodies are told apart', async () => {
+  const { app, tenant } = await openHandler(database, async (c) => c.text(await c.req.text()))
+  const server = createServer(getRequestListener(app.fetch) as never)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const client = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  onTestFinished(() => {
+    client.destroy()
+    server.close()
+  })
+  const post = async (body: string) => {
+    const stream = client.request({ ':method': 'POST', ':path': '/orders', 'idempotency-key': 'k', 'x-tenant': tenant })
+    stream.write(body.slice(0, 3))
+    stream.end(body.slice(3))
+    const [headers] = (await once(stream, 'response')) as [{ ':status': number }]
+    return [headers[':status'], await text(stream)]
+  }
+  expect(await post('{"a":1}')).toEqual([200, '{"a":1}'])
+  expect(await post('{"a":1}')).toEqual([200, '{"a":1}'])
+  expect((await post('{"a":2}'))[0]).toBe(422)
 })
 
 test('a key in the body is read from the same copy that is compared', async () => {

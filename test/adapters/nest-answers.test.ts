@@ -147,7 +147,7 @@ describe.each(platforms)('Nest on %s', (platform) => {
     }
     const running = await startProtected(database, platform, () => ({
       controllers: [workController(fail)],
-      providers: [{ provide: APP_FILTER, useValue: Object.assign(filter, {}) }],
+      providers: [{ provide: APP_FILTER, useValue: filter }],
     }))
     const first = await replaysAlike(running)
     expect([first.status, jsonOf(first)]).toEqual([409, { told: 'sold out' }])
@@ -189,15 +189,16 @@ describe.each(platforms)('Nest on %s', (platform) => {
 
   test('interceptors in front of it and behind it shape the answer, which is stored as it left; those behind it do not run again', async () => {
     const seen: unknown[] = []
-    const running = await between(
-      [mapping((value) => (seen.push(['before', value]), { data: value }))],
-      [mapping((value) => (seen.push(['behind', value]), { wrapped: value }))],
-      () => 'tea',
-    )
-    expect(jsonOf(await replaysAlike(running))).toEqual({ data: { wrapped: 'tea' } })
+    const wrapping = (name: string) =>
+      mapping((value) => {
+        seen.push([name, value])
+        return { [name]: value }
+      })
+    const running = await between([wrapping('before')], [wrapping('behind')], () => 'tea')
+    expect(jsonOf(await replaysAlike(running))).toEqual({ before: { behind: 'tea' } })
     expect(seen).toEqual([
       ['behind', 'tea'],
-      ['before', { wrapped: 'tea' }],
+      ['before', { behind: 'tea' }],
       ['before', undefined],
     ])
   })

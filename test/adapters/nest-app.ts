@@ -154,7 +154,7 @@ export function workController(
   }
   return decorated(WorkController, {
     on: [Controller(), ...on],
-    methods: { work: [Post('work'), HttpCode(200), ...decorators] },
+    methods: { work: [...decorators, Post('work'), HttpCode(200)] },
     parameters: { work: parameters },
   })
 }

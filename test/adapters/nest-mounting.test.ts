@@ -1,11 +1,22 @@
-import { type CallHandler, Controller, type ExecutionContext, Module, UnauthorizedException, UseInterceptors } from '@nestjs/common'
+import { AsyncLocalStorage } from 'node:async_hooks'
+import {
+  type CallHandler,
+  Controller,
+  type ExecutionContext,
+  Module,
+  type NestInterceptor,
+  UnauthorizedException,
+  UseInterceptors,
+} from '@nestjs/common'
 import { APP_GUARD, APP_INTERCEPTOR } from '@nestjs/core'
+import express from 'express'
 import { lastValueFrom, of } from 'rxjs'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { IdempotencyModule, Idempotent, idempotency, type NestRequest } from '../../src/adapters/nest.js'
 import { useDatabase } from '../support/postgres/database.js'
+import { listen } from './listen.js'
 import { decorated, type NestSetup, platforms, type Running, start, startProtected, tenant, workController } from './nest-app.js'
-import { isReplay, jsonOf, openService, type Service } from './service.js'
+import { clientOf, isReplay, jsonOf, openService, type Service, textOf } from './service.js'
 
 const database = useDatabase()
 
@@ -128,6 +139,52 @@ describe.each(platforms)('Nest on %s', (platform) => {
     expect(isReplay(await running.send({ headers }))).toBe(true)
   })
 
+  test('a tenant that cannot be told is an error of the service: nothing runs', async () => {
+    let known = false
+    const work = counting()
+    const running = await start(database, platform, ({ once, tenant: caller }) => {
+      const whose = () => {
+        if (known) return caller
+        throw new Error('no session')
+      }
+      return { controllers: [workController(work)], imports: [IdempotencyModule.forRoot(once, { tenant: whose, afterFailure: 'park' })] }
+    })
+    expect((await running.send()).status).toBe(500)
+    expect([running.log.join().includes('no session'), running.events]).toEqual([true, []])
+    known = true
+    expect(jsonOf(await running.send())).toEqual({ runs: 1 })
+  })
+
+  test('the handler is in the async context of the middleware before it', async () => {
+    const storage = new AsyncLocalStorage<string>()
+    const running = await startProtected(database, platform, () => ({
+      controllers: [workController(() => storage.getStore())],
+      main: (app) =>
+        app.use((request: NestRequest, _response: unknown, next: () => void) => storage.run(String(request.headers['x-name']), next)),
+    }))
+    const headers = { 'content-type': 'application/json', 'x-name': 'the first' }
+    expect(textOf(await running.send({ headers }))).toBe('the first')
+  })
+
+  test('a replay does not even ask what is behind it, which may begin to work when it is asked', async () => {
+    let asked = 0
+    const running = await start(database, platform, ({ once }) => {
+      const layer = idempotency(once, options)
+      const eager: NestInterceptor = {
+        intercept: (context, next) =>
+          layer.intercept(context, {
+            handle() {
+              asked += 1
+              return next.handle()
+            },
+          }),
+      }
+      return { controllers: [workController(counting())], providers: [{ provide: APP_INTERCEPTOR, useValue: eager }] }
+    })
+    expect(isReplay((await running.twice())[1])).toBe(true)
+    expect(asked).toBe(1)
+  })
+
   test('a path where there is no route is none of its business', async () => {
     const running = await startProtected(database, platform, () => ({ controllers: [workController(counting())] }))
     const [first, again] = await running.twice({ path: '/nowhere' })
@@ -142,6 +199,19 @@ describe.each(platforms)('Nest on %s', (platform) => {
     expect(isReplay((await running.twice({ path: '/api/work' }))[1])).toBe(true)
     expect(await running.stateOf('POST /api/work')).toBe('complete')
   })
+})
+
+test('an application that is mounted in another one: the key has the whole path', async () => {
+  const outer = express()
+  const { stateOf, tenant: caller } = await start(database, 'Express', ({ once }) => ({
+    controllers: [workController(counting())],
+    imports: [IdempotencyModule.forRoot(once, options)],
+    main: (app) => void outer.use('/mounted', app.getHttpAdapter().getInstance()),
+  }))
+  const { url, close } = await listen(outer)
+  onTestFinished(close)
+  const [, again] = await clientOf(url, caller).twice({ path: '/mounted/work' })
+  expect([isReplay(again), await stateOf('POST /mounted/work')]).toEqual([true, 'complete'])
 })
 
 test('a wrong option is an error at start', async () => {

@@ -77,12 +77,14 @@ export async function startService(
 
 export type Handler = (request: IncomingMessage, response: ServerResponse) => unknown
 
-export type Stack = (handler: Handler, parts: Parts) => RequestListener
+/** `before` is middleware in front of the layer that takes its time. */
+export type Stack = (handler: Handler, parts: Parts, before?: (request: IncomingMessage) => Promise<void>) => RequestListener
 
 const onExpress = (framework: typeof express): Stack => {
-  return (handler, { once, options }) => {
+  return (handler, { once, options }, before = async () => {}) => {
     const app = framework()
     app.set('env', 'test')
+    app.use((request, _response, next) => void before(request).then(() => next(), next))
     app.use(protectExpress(once, options))
     app.use(async (request, response, next) => {
       try {
@@ -97,14 +99,21 @@ const onExpress = (framework: typeof express): Stack => {
 
 /** Ways to run one handler of Node's own kind. */
 export const stacks: [name: string, stack: Stack][] = [
-  ['node:http', (handler, { once, options }) => protectNode(once, { ...options, onError })(handler)],
+  [
+    'node:http',
+    (handler, { once, options }, before = async () => {}) => {
+      const listener = protectNode(once, { ...options, onError })(handler)
+      return (request, response) => void before(request).then(() => listener(request, response))
+    },
+  ],
   ['Express 5', onExpress(express)],
   ['Express 4', onExpress(express4)],
   [
     'Koa 3',
-    (handler, { once, options }) => {
+    (handler, { once, options }, before = async () => {}) => {
       const app = new Koa()
       app.silent = true
+      app.use((ctx, next) => before(ctx.req).then(next))
       app.use(protectKoa(once, options))
       app.use(async (ctx) => {
         ctx.respond = false

@@ -146,6 +146,13 @@ describe.each(stacks)('%s', (stack) => {
       expect(await ask(connection, post([keyLine(key)]))).toEqual(firstRun)
     })
 
+    test('announced as over the limit: 413 before it comes', async () => {
+      const { service, connection, key } = await setup({ http: { maxBodyBytes: 1_000 } })
+      const [head = ''] = post([keyLine(key)], 'x'.repeat(100_000)).split('\r\n\r\n')
+      expect(await ask(connection, `${head}\r\n\r\n`)).toEqual([413, 'body_too_large', 'first'])
+      expect(service.runs()).toBe(0)
+    })
+
     test.each([
       ['shorter than its length', (lines: string[]) => post(lines).slice(0, -5)],
       ['without its last piece', (lines: string[]) => chunkedPost(lines, ['{"amount":', '100}'], { end: false })],
@@ -381,7 +388,7 @@ describe.each(stacks)('%s', (stack) => {
               return void response.once('drain', goOn)
             }
           }
-          response.end()
+          response.end('the end')
         }
         goOn()
       },

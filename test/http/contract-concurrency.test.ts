@@ -132,6 +132,21 @@ describe.each(everywhere)('concurrent requests to %s() in the %s profile', (surf
   })
 })
 
+describe.each(['ietf', 'stripe'] as const)('a route of idempotency() in the %s profile', (profile) => {
+  test('C2 has a lease of its own, and its Retry-After', async () => {
+    const { handler } = await setup(database, profile)
+    const { work, arrived, open } = gated()
+    const { send } = handler({ lease: '10h' }, work)
+    const first = send({ key, body })
+    await arrived
+    const retryAfter = Number((await send({ key, body })).header('retry-after'))
+    expect(retryAfter).toBeGreaterThan(9 * 3_600)
+    expect(retryAfter).toBeLessThanOrEqual(10 * 3_600)
+    open()
+    await first
+  })
+})
+
 describe.each(['ietf', 'stripe'] as const)('concurrent requests to local work in the %s profile', (profile) => {
   test.each([2, 10, 100])('C1 %i at once: n=1, and the rest replay the same bytes', async (count) => {
     const { local } = await setup(database, profile)

@@ -93,19 +93,19 @@ describe.each(everywhere)('keys of %s() in the %s profile', (surface, profile) =
     expect(status).toBe(surface === 'serve' && profile === 'ietf' ? 400 : 201)
   })
 
-  test.each<[string, RequestParts]>([
-    ['an empty value', { key: '' }],
-    ['an empty string', { key: '""' }],
-    ['256 characters', { key: `"${'k'.repeat(256)}"` }],
-    ['256 characters without quotes', { key: 'k'.repeat(256) }],
-    ['an unterminated string', { key: '"k' }],
-    ['a Boolean', { key: '?1' }],
-    ['a Byte Sequence', { key: ':aGk=:' }],
-    ['a Date', { key: '@1659578233' }],
-    ['an inner list', { key: '("k")' }],
-    ['a non-ASCII character', { key: '"kéy"' }],
-    ['a TAB', { key: '"a\tb"' }],
-    ['a DEL', { key: '"a\x7fb"' }],
+  test.each<[string, RequestParts, RegExp]>([
+    ['an empty value', { key: '' }, /is empty/],
+    ['an empty string', { key: '""' }, /is empty/],
+    ['256 characters', { key: `"${'k'.repeat(256)}"` }, /longer than 255/],
+    ['256 characters without quotes', { key: 'k'.repeat(256) }, /longer than 255/],
+    ['an unterminated string', { key: '"k' }, /end the key with a double quote/],
+    ['a Boolean', { key: '?1' }, /needs double quotes/],
+    ['a Byte Sequence', { key: ':aGk=:' }, /needs double quotes/],
+    ['a Date', { key: '@1659578233' }, /needs double quotes/],
+    ['an inner list', { key: '("k")' }, /needs double quotes/],
+    ['a non-ASCII character', { key: '"kéy"' }, /not printable ASCII/],
+    ['a TAB', { key: '"a\tb"' }, /not printable ASCII/],
+    ['a DEL', { key: '"a\x7fb"' }, /not printable ASCII/],
     [
       'two lines',
       {
@@ -114,11 +114,14 @@ describe.each(everywhere)('keys of %s() in the %s profile', (surface, profile) =
           ['idempotency-key', '"k"'],
         ],
       },
+      /more than once/,
     ],
-  ])('K7 %s: 400, n=0', async (_, parts) => {
+  ])('K7 %s: 400 that says so, n=0', async (_, parts, why) => {
     const { on, keys } = await setup(database, profile)
     const { send, runs } = on(surface, { required: false })
-    expect(problemOf(await send({ ...parts, body }))).toEqual({ status: 400, code: 'key_invalid' })
+    const answer = await send({ ...parts, body })
+    expect(problemOf(answer)).toEqual({ status: 400, code: 'key_invalid' })
+    expect(profile === 'stripe' ? answer.json.error.message : answer.json.detail).toMatch(why)
     expect(runs()).toBe(0)
     expect(await keys()).toBe(0)
   })
@@ -198,10 +201,13 @@ describe.each(everywhere)('sources of keys of %s() in the %s profile', (surface,
     expect(runs()).toBe(0)
   })
 
-  test('K7 a body that did not arrive, with the key in it: 400, n=0', async () => {
+  test.each([
+    ['incomplete', { status: 400, code: 'body_incomplete' }],
+    ['too_large', { status: 413, code: 'body_too_large' }],
+  ] as const)('K7 a body that did not arrive (%s), with the key in it: that is what it is told, n=0', async (failed, problem) => {
     const { on } = await setup(database, profile)
     const { send, runs } = on(surface, { key: field('reference'), required: false })
-    expect((await send({ body: '{"reference":"k', arrives: { failed: 'incomplete' } })).status).toBe(400)
+    expect(problemOf(await send({ body: '{"reference":"k', arrives: { failed } }))).toEqual(problem)
     expect(runs()).toBe(0)
   })
 
@@ -233,5 +239,16 @@ describe.each(['ietf', 'stripe'] as const)('an operation that makes its key, in 
     const { send, runs } = operation({ required: true }, undefined, { key: () => 'always' })
     expect(problemOf(await send({ body }))).toEqual({ status: 400, code: 'key_missing' })
     expect(runs()).toBe(0)
+  })
+
+  test.each([
+    ['empty', ''],
+    ['too long', 'k'.repeat(256)],
+  ])('K7 a key that it makes is %s: 400, n=0', async (_, made) => {
+    const { operation, keys } = await setup(database, profile)
+    const { send, runs } = operation({}, undefined, { key: () => made })
+    expect(problemOf(await send({ body }))).toEqual({ status: 400, code: 'key_invalid' })
+    expect(runs()).toBe(0)
+    expect(await keys()).toBe(0)
   })
 })

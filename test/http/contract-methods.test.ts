@@ -1,5 +1,9 @@
 import { describe, expect, test } from 'vitest'
+import { idempotencyOf } from '../../src/http/idempotency.js'
+import { field, header } from '../../src/http/key-source.js'
+import type { IdempotencyOptions } from '../../src/http/options.js'
 import { useDatabase } from '../support/postgres/database.js'
+import { httpRequest, type Native, type RequestParts } from './request.js'
 import { isReplay } from './seen.js'
 import { setup } from './setup.js'
 
@@ -47,5 +51,31 @@ describe.each(['ietf', 'stripe'] as const)('methods of idempotency() in the %s p
     await send({ key })
     expect(isReplay(await send({ key }))).toBe(false)
     expect(runs()).toBe(4)
+  })
+})
+
+describe('concerns(), by which an adapter knows that it need not prepare anything', () => {
+  async function concerns(parts: RequestParts, options: Partial<IdempotencyOptions<Native>> = {}) {
+    const { once } = await setup(database, 'ietf')
+    return idempotencyOf<Native, unknown>(once, { tenant: 'single', afterFailure: 'rerun', ...options }).concerns(httpRequest(parts))
+  }
+
+  test.each<[string, RequestParts, Partial<IdempotencyOptions<Native>>]>([
+    ['GET with a key', { method: 'GET', key }, {}],
+    ['POST without a key', {}, {}],
+    ['POST with the key in another header', { key }, { key: header('X-Key') }],
+    ['POST where only PUT is protected', { key }, { methods: ['PUT'] }],
+  ])('is false for %s, which certainly passes', async (_, parts, options) => {
+    expect(await concerns(parts, options)).toBe(false)
+  })
+
+  test.each<[string, RequestParts, Partial<IdempotencyOptions<Native>>]>([
+    ['POST with a key', { key }, {}],
+    ['post with half a key', { method: 'post', key: '"half' }, {}],
+    ['a key that is in the body', {}, { key: field('reference') }],
+    ['a key that a function finds', {}, { key: () => undefined }],
+    ['POST without a key where one is required', {}, { required: true }],
+  ])('is true for %s', async (_, parts, options) => {
+    expect(await concerns(parts, options)).toBe(true)
   })
 })

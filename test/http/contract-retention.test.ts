@@ -84,4 +84,20 @@ describe.each(['ietf', 'stripe'] as const)('retention of each route of idempoten
     for (const { send } of [standard, short]) await send({ key, body })
     expect([standard.runs(), short.runs()]).toEqual([1, 2])
   })
+
+  test('E2 the answer of very long work is kept for the retentionFloor of its route', async () => {
+    const { handler, advance } = await setup(database, profile)
+    const { work, arrived, open } = gated()
+    const { send, runs } = handler({ lease: '1d', retention: '2h', retentionFloor: '30m' }, work)
+    const first = send({ key, body })
+    await arrived
+    await advance(4 * hour)
+    open()
+    await first
+    await advance(hour / 3)
+    expect(isReplay(await send({ key, body }))).toBe(true)
+    await advance(hour / 3)
+    expect(isReplay(await send({ key, body }))).toBe(false)
+    expect(runs()).toBe(2)
+  })
 })

@@ -1,6 +1,11 @@
+import type pg from 'pg'
 import { describe, expect, test } from 'vitest'
+import { idempotencyOf } from '../../src/http/idempotency.js'
+import { rememberRun } from '../../src/http/run-of.js'
+import { serviceOf } from '../../src/http/serve.js'
 import { type Answer, reply } from '../../src/index.js'
 import { useDatabase } from '../support/postgres/database.js'
+import { httpRequest, type Native } from './request.js'
 import { isReplay, problemOf } from './seen.js'
 import { setup } from './setup.js'
 
@@ -77,5 +82,23 @@ describe.each(['ietf', 'stripe'] as const)('the run of a handler behind idempote
     await send({ body })
     await send({ method: 'GET', key })
     expect(seen).toEqual([undefined, undefined])
+  })
+
+  test('does not hold an operation: serve() behind idempotency() is an error, n=0', async () => {
+    const { once, caller } = await setup(database, profile)
+    let runs = 0
+    const operation = once.operation('inner', {}, () => {
+      runs += 1
+      return reply(201)
+    })
+    const service = serviceOf<Native>(operation, { tenant: () => caller, profile })
+    const layer = idempotencyOf<Native, pg.PoolClient>(once, { tenant: () => caller, afterFailure: 'rerun', profile })
+    const request = httpRequest({ key, body })
+    const nested = layer.handle(request, (run) => {
+      rememberRun(request.native, run)
+      return service.answer(request)
+    })
+    await expect(nested).rejects.toMatchObject({ code: 'layers_nested' })
+    expect(runs).toBe(0)
   })
 })

@@ -47,6 +47,15 @@ describe.each(everywhere)('the store of %s() in the %s profile is down', (surfac
     expect(runs()).toBe(0)
   })
 
+  test('D5 an error of the store that is no outage comes out as it is, n=0', async () => {
+    const { on, caller } = await setup(database, profile)
+    const { send, runs } = on(surface)
+    await send({ key, body })
+    await database.pool.query(`update oncekey.keys set scope = 'another' where tenant = $1`, [caller])
+    await expect(send({ key, body })).rejects.toMatchObject({ code: 'store_key_collision' })
+    expect(runs()).toBe(1)
+  })
+
   test('D5 a request without a key is not concerned, where none is stored for it', async () => {
     const { handler } = await setup(database, profile, { pool: await closedPool(), storeTimeout: '500ms' })
     expect((await handler().send({ body })).status).toBe(201)

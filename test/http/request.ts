@@ -30,12 +30,18 @@ export function httpRequest({ method = 'POST', url = '/orders', key, body, arriv
   if (bytes && !has('content-type')) headers.push(['Content-Type', 'application/json'])
   if (bytes && !has('content-length') && !has('transfer-encoding')) headers.push(['Content-Length', String(bytes.length)])
   const [path = '/', ...query] = url.split('?')
+  let asked = false
   return {
     method,
     path,
     query: query.join('?'),
     headerLines: (name) => headers.filter(([each]) => each.toLowerCase() === name.toLowerCase()).map(([, value]) => value),
-    body: async () => arrives ?? { bytes: bytes ?? new Uint8Array() },
+    async body() {
+      // Adapters read a stream, and there is only one of it.
+      if (asked) throw new Error('the body was asked for twice')
+      asked = true
+      return arrives ?? { bytes: bytes ?? new Uint8Array() }
+    },
     native: { caller, headers },
   } satisfies HttpRequest<Native>
 }

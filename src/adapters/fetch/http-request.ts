@@ -1,4 +1,4 @@
-import type { HttpBody, HttpRequest } from '../../http/request.js'
+import type { HttpRequest } from '../../http/request.js'
 import { hasBody, type KeptBody, readBody } from './request-body.js'
 
 /** A request of the Fetch standard, as its framework knows it. */
@@ -15,7 +15,6 @@ export interface FetchExchange<Native> {
 
 export function httpRequest<Native>({ native, request, keptBody }: FetchExchange<Native>, maxBodyBytes: number): HttpRequest<Native> {
   const { pathname, search } = new URL(request.url)
-  let body: Promise<HttpBody> | undefined
   return {
     native,
     method: request.method,
@@ -27,10 +26,6 @@ export function httpRequest<Native>({ native, request, keptBody }: FetchExchange
       const value = request.headers.get(name)
       return value === null ? [] : [value]
     },
-    // Once, for a key that is in the body and for its comparison: each copy is kept whole.
-    body() {
-      body ??= readBody(request, maxBodyBytes, keptBody)
-      return body
-    },
+    body: () => readBody(request, maxBodyBytes, keptBody),
   }
 }

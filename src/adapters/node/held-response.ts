@@ -92,7 +92,8 @@ export function holdResponse(response: ServerResponse, { baseline, maxBytes, soc
     return response
   })
   overrides.method('destroy', (error?: Error) => {
-    if (!finish()) return response
+    // A framework does that to a handler which answers twice; the first answer is whole, and on its way.
+    if (ended || !finish()) return response
     reject(error ?? new Error('The handler destroyed its response.'))
     if (clientGone) leave()
     else response.destroy(error)

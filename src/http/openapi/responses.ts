@@ -1,0 +1,141 @@
+import type { Answer } from '../../core/answer.js'
+import type { RouteAnswer } from './route-answers.js'
+
+export type SchemaObject = Readonly<Record<string, unknown>>
+
+export interface HeaderObject {
+  readonly description?: string
+  readonly required?: boolean
+  readonly schema: SchemaObject
+}
+
+export interface MediaTypeObject {
+  readonly schema: SchemaObject
+  readonly examples: Readonly<Record<string, { readonly summary: string; readonly value: unknown }>>
+}
+
+export interface ResponseObject {
+  readonly description: string
+  readonly headers?: Readonly<Record<string, HeaderObject>>
+  readonly content?: Readonly<Record<string, MediaTypeObject>>
+}
+
+/** The answers as OpenAPI's response objects, by status. */
+export function responsesOf(answers: readonly RouteAnswer[]): Record<string, ResponseObject> {
+  return Object.fromEntries(groups(answers, ({ answer }) => String(answer.status)).map(([status, some]) => [status, responseOf(some)]))
+}
+
+function responseOf(answers: readonly RouteAnswer[]): ResponseObject {
+  const titles = answers.map(({ title }) => title)
+  return {
+    description: titles.length === 1 ? `${titles[0]}.` : `One of:\n${titles.map((title) => `- ${title}.`).join('\n')}`,
+    headers: headersOf(answers.map(({ answer }) => answer)),
+    content: Object.fromEntries(groups(answers, ({ answer }) => contentTypeOf(answer)).map(([type, some]) => [type, mediaTypeOf(some)])),
+  }
+}
+
+function groups<T>(items: readonly T[], nameOf: (item: T) => string): [name: string, items: T[]][] {
+  const found = new Map<string, T[]>()
+  for (const item of items) found.set(nameOf(item), [...(found.get(nameOf(item)) ?? []), item])
+  return [...found]
+}
+
+const headerOf = ({ headers }: Answer, wanted: string) => headers.find(([name]) => name.toLowerCase() === wanted)?.[1]
+
+/** A profile of one's own may forget it. */
+const contentTypeOf = (answer: Answer) => headerOf(answer, 'content-type') ?? 'application/octet-stream'
+
+/** Those that all of them have are required. */
+function headersOf(answers: readonly Answer[]): Record<string, HeaderObject> {
+  const names = new Set(answers.flatMap(({ headers }) => headers.map(([name]) => name.toLowerCase())))
+  names.delete('content-type')
+  return Object.fromEntries(
+    [...names].map((name) => {
+      const always = answers.every((answer) => headerOf(answer, name) !== undefined)
+      return headerEntry(name, always)
+    }),
+  )
+}
+
+/** A header by its usual spelling, and what it means. */
+export function headerEntry(name: string, required: boolean): [name: string, header: HeaderObject] {
+  const { spelling = name, ...header } = knownHeaders[name] ?? { schema: { type: 'string' } }
+  return [spelling, required ? { ...header, required } : header]
+}
+
+const knownHeaders: Record<string, HeaderObject & { spelling?: string }> = {
+  'retry-after': {
+    spelling: 'Retry-After',
+    description: 'In how many seconds to send the same request with the same key again.',
+    schema: { type: 'integer', minimum: 1 },
+  },
+  link: { spelling: 'Link', description: 'A page about this problem, with `rel="describedby"`.', schema: { type: 'string' } },
+  'idempotent-replayed': {
+    spelling: 'Idempotent-Replayed',
+    description: 'The answer to an earlier request with this key: nothing was carried out now.',
+    schema: { type: 'string', const: 'true' },
+  },
+  'request-id': { spelling: 'Request-Id', description: 'The id of this request.', schema: { type: 'string' } },
+  'original-request': {
+    spelling: 'Original-Request',
+    description: 'On replays: the id of the request that was carried out.',
+    schema: { type: 'string' },
+  },
+}
+
+function mediaTypeOf(answers: readonly RouteAnswer[]): MediaTypeObject {
+  const examples = answers.map(({ code, title, answer }) => ({ code, title, value: jsonOf(answer) }))
+  return {
+    schema: schemaOf(examples.map(({ value }) => value)),
+    examples: Object.fromEntries(examples.map(({ code, title, value }) => [code, { summary: title, value }])),
+  }
+}
+
+function jsonOf({ body }: Answer): unknown {
+  const text = new TextDecoder().decode(body)
+  try {
+    return JSON.parse(text)
+  } catch {
+    // A profile of one's own may answer anything.
+    return text
+  }
+}
+
+/** What the values have in common, so that it holds for every dialect. Members that say what it is have the values that they can have. */
+function schemaOf(values: readonly unknown[], name = ''): SchemaObject {
+  const about = members[name]
+  const kinds = new Set(values.map(kindOf))
+  if (kinds.size > 1) return { ...about }
+  const [type] = kinds
+  if (type === 'object') return { ...about, ...objectSchema(values as Record<string, unknown>[]) }
+  if (type === 'array') return { ...about, type, items: schemaOf((values as unknown[][]).flat()) }
+  return { ...about, type, ...(telling.has(name) ? { enum: [...new Set(values)] } : {}) }
+}
+
+function objectSchema(values: readonly Readonly<Record<string, unknown>>[]): SchemaObject {
+  const names = [...new Set(values.flatMap((value) => Object.keys(value)))]
+  const having = (name: string) => values.filter((value) => Object.hasOwn(value, name)).map((value) => value[name])
+  return {
+    type: 'object',
+    required: names.filter((name) => having(name).length === values.length),
+    properties: Object.fromEntries(names.map((name) => [name, schemaOf(having(name), name)])),
+  }
+}
+
+function kindOf(value: unknown): string {
+  if (Array.isArray(value)) return 'array'
+  if (Number.isInteger(value)) return 'integer'
+  return value === null ? 'null' : typeof value
+}
+
+const telling = new Set(['type', 'code', 'status'])
+
+const members: Record<string, SchemaObject> = {
+  code: { description: 'What happened, for programs.' },
+  detail: { description: 'What to do, for people.' },
+  doc_url: { description: 'A page about this problem.', format: 'uri' },
+  issues: { description: 'What is wrong with the request, and where.' },
+  message: { description: 'For people.' },
+  originalStatus: { description: 'The status of the answer that was not kept.' },
+  part: { description: 'Which part of the request is not as it was: method, path, query, mediaType or body.' },
+}

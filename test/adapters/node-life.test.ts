@@ -1,0 +1,262 @@
+// What can become of a handler, its lease and its store while a client waits.
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { describe, expect, test } from 'vitest'
+import { OncekeyError } from '../../src/core/errors.js'
+import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
+import { Gate } from '../../src/testing/adapter-cases/adapter-case.js'
+import { rawConnection, rawRequest } from '../../src/testing/adapter-cases/client.js'
+import { manualClock } from '../../src/testing/index.js'
+import { openRaw } from '../clients/raw-connection.js'
+import { useDatabase } from '../support/postgres/database.js'
+import { waitUntil } from '../support/wait-until.js'
+import { type Handler, isReplay, type Service, stacks, startService, useQuietProcess } from './node-service.js'
+
+const database = useDatabase()
+useQuietProcess()
+
+const minuteMs = 60_000
+
+/** The lease runs out, as if its holder had been frozen for so long. */
+async function expireLease({ tenant }: Service): Promise<void> {
+  await database.pool.query("update oncekey.keys set locked_until = locked_until - interval '1 hour' where tenant = $1", [tenant])
+}
+
+describe.each(stacks)('%s', (_, stack) => {
+  const start = (handler: Handler, onceOptions: Parameters<typeof startService>[2] = {}): Promise<Service> =>
+    startService(
+      database,
+      (parts) =>
+        stack((request, response) => {
+          if (request.method === 'POST') parts.ran()
+          return handler(request, response)
+        }, parts),
+      onceOptions,
+    )
+
+  const lateAnswers: [name: string, answer: Handler][] = [
+    ['answers', (_request, response) => response.setHeader('x-late', '1').writeHead(201, { 'x-later': '2' }).end('late')],
+    [
+      'writes, and waits until it is written',
+      async (_request, response) => {
+        await new Promise<unknown>((resolve) => response.write('late', resolve))
+        await new Promise<void>((resolve) => response.end(resolve))
+      },
+    ],
+    ['pipes', (_request, response) => pipeline(Readable.from(['late ', 'later']), response).catch(() => {})],
+    [
+      'throws',
+      () => {
+        throw new Error('late')
+      },
+    ],
+    [
+      'writes, and throws',
+      (_request, response) => {
+        response.write('late')
+        throw new Error('later')
+      },
+    ],
+  ]
+
+  test.each(lateAnswers)(
+    'a handler that runs too long and then %s: its client got a 503, and keeps its connection',
+    async (_name, answer) => {
+      const gate = new Gate()
+      const done = new Gate()
+      const clock = manualClock()
+      const service = await start(
+        async (request, response) => {
+          if (request.method !== 'POST' || service.runs() > 1) return response.end('in time')
+          try {
+            await gate.opened
+            return await answer(request, response)
+          } finally {
+            done.open()
+          }
+        },
+        { clock, maxRun: '1m' },
+      )
+      const client = await rawConnection(service.url)
+      client.write(rawRequest({ path: '/work', tenant: service.tenant, key: '"key-1"', body: '{}' }))
+      await waitUntil('the handler runs', () => service.runs() === 1)
+      clock.advance(minuteMs)
+      await waitUntil('the client has its answer', () => client.received().includes('"interrupted"'))
+      expect(client.received()).toMatch(/^HTTP\/1.1 503 Service Unavailable\r\n/)
+      expect(client.received()).toMatch(/\r\nretry-after: 1\r\n/i)
+
+      gate.open()
+      await done.opened
+      client.write(`GET /other HTTP/1.1\r\nHost: localhost\r\n\r\n`)
+      await waitUntil('the connection goes on', () => client.received().endsWith('in time'))
+      expect(client.received()).not.toMatch(/late/)
+      // Given back, as its afterFailure says.
+      expect((await service.send({ body: '{}' })).body.toString()).toBe('in time')
+      client.destroy()
+    },
+  )
+
+  /** A handler whose first run waits for the test, and a retry that takes its key over. */
+  async function startTakenOver(onceOptions: Parameters<typeof startService>[2] = {}) {
+    const gates = [new Gate(), new Gate()]
+    const service = await start(async (_request, response) => {
+      const run = service.runs()
+      response.statusMessage = 'All Good'
+      response.setHeader('x-run', run)
+      await gates[run - 1]?.opened
+      response.end(`run ${run}`)
+    }, onceOptions)
+    const first = service.send()
+    await waitUntil('the handler runs', () => service.runs() === 1)
+    await expireLease(service)
+    const second = service.send()
+    await waitUntil('the handler runs again', () => service.runs() === 2)
+    return { service, first, second, openFirst: gates[0]?.open as () => void, openSecond: gates[1]?.open as () => void }
+  }
+
+  async function isInterrupted(answer: ReturnType<Service['send']>): Promise<void> {
+    const { status, body, lines } = await answer
+    expect([status, JSON.parse(body.toString()).code, lines('x-run')]).toEqual([503, 'interrupted', []])
+  }
+
+  test('a lease that is lost while the handler runs, as a heartbeat finds out: 503, and the late answer is not stored', async () => {
+    const clock = manualClock()
+    const { service, first, second, openFirst, openSecond } = await startTakenOver({ clock, lease: '10m', maxRun: '24h' })
+    clock.advance(4 * minuteMs)
+    await isInterrupted(first)
+    openFirst()
+    openSecond()
+    expect((await second).body.toString()).toBe('run 2')
+    expect((await service.send()).body.toString()).toBe('run 2')
+  })
+
+  test('a lease that was lost, as the store says at the end: 503, and the answer is not stored', async () => {
+    const { service, first, second, openFirst, openSecond } = await startTakenOver()
+    openFirst()
+    await isInterrupted(first)
+    expect([await service.keyState(), service.events().includes('finished')]).toEqual(['processing', false])
+    openSecond()
+    expect((await second).body.toString()).toBe('run 2')
+    expect((await service.send()).body.toString()).toBe('run 2')
+  })
+
+  test.each(['store_failed', 'store_unavailable'] as const)(
+    'D7: a store that fails at the end (%s): the client gets the true answer, and an event tells of it',
+    async (code) => {
+      const clock = manualClock()
+      const store = postgresStore(fromPg(database.pool))
+      const failed = new Gate()
+      const service = await start((_request, response) => response.writeHead(201, { 'x-order': '1' }).end('ordered'), {
+        clock,
+        maxRun: '24h',
+        store: {
+          ...store,
+          async keyFinish() {
+            failed.open()
+            throw new OncekeyError(code, 'no disk')
+          },
+        },
+      })
+      let answered: Awaited<ReturnType<Service['send']>> | undefined
+      service.send().then((answer) => {
+        answered = answer
+      })
+      await failed.opened
+      // It is tried again for as long as the lease lasts.
+      const { status, body, lines } = await waitUntil('the client has its answer', () => {
+        clock.advance(minuteMs)
+        return answered
+      })
+      expect([status, body.toString(), lines('x-order')]).toEqual([201, 'ordered', ['1']])
+      expect(service.events()).toContain('answer-not-stored')
+      expect(service.runs()).toBe(1)
+    },
+  )
+
+  test('a hundred requests on one connection leave nothing behind', async () => {
+    const service = await start((_request, response) => response.end('tea'))
+    const client = await openRaw(Number(new URL(service.url).port))
+    for (let number = 1; number <= 100; number += 1) {
+      // Each of them twice: as often a run as a replay.
+      const path = `/work/${number >> 1}`
+      client.send(rawRequest({ path, tenant: service.tenant, key: '"key-1"', body: '{}' }))
+      expect((await client.response()).body).toBe('tea')
+    }
+    expect(service.runs()).toBe(51)
+  })
+
+  test('thirty requests at once on one connection', async () => {
+    const service = await start((_request, response) => response.end('tea'))
+    const client = await rawConnection(service.url)
+    const paths = Array.from({ length: 30 }, (_each, number) => `/work/${number}`)
+    client.write(paths.map((path) => rawRequest({ path, tenant: service.tenant, key: '"key-1"', body: '{}' })).join(''))
+    await waitUntil('all are answered', () => client.received().split('tea').length === 31)
+    client.destroy()
+  })
+
+  test('an answer over the cap is made no faster than its client takes it, and arrives whole', async () => {
+    const piece = Buffer.alloc(64 * 1024, 'x')
+    const pieces = (64 * 1024 * 1024) / piece.length
+    let source: Readable | undefined
+    let made = 0
+    const service = await start(
+      (request, response) => {
+        if (request.method !== 'POST') return response.end('elsewhere')
+        source = new Readable({
+          read() {
+            made += 1
+            this.push(made <= pieces ? piece : null)
+          },
+        })
+        return source.pipe(response)
+      },
+      { maxAnswerBytes: 100_000 },
+    )
+    const client = await rawConnection(service.url)
+    client.pause()
+    client.write(rawRequest({ path: '/work', tenant: service.tenant, key: '"key-1"', body: '{}' }))
+    await waitUntil('the handler is made to wait', () => source?.isPaused() || source?.readableFlowing === false)
+    const madeThen = made
+    // A whole round trip of another client: had anybody gone on, it would have by now.
+    await service.send({ method: 'GET', body: null, headers: {} })
+    expect([made, made < pieces]).toEqual([madeThen, true])
+    client.removeAllListeners('data')
+    let received = 0
+    let tail = ''
+    client.on('data', (chunk: Buffer) => {
+      received += chunk.length
+      tail = (tail + chunk.toString('latin1')).slice(-5)
+    })
+    client.resume()
+    await waitUntil('it has arrived', () => tail === '0\r\n\r\n')
+    expect(received).toBeGreaterThan(pieces * piece.length)
+    expect([(await service.send({ body: '{}' })).status, service.runs()]).toEqual([410, 1])
+    client.destroy()
+  })
+
+  test('a client that stops reading an answer over the cap, and goes: the handler comes to its end', async () => {
+    const piece = Buffer.alloc(64 * 1024, 'x')
+    let made = 0
+    let source: Readable | undefined
+    const service = await start(
+      (_request, response) => {
+        source = new Readable({
+          read() {
+            made += 1
+            this.push(made <= 1_000 ? piece : null)
+          },
+        })
+        return source.pipe(response)
+      },
+      { maxAnswerBytes: 100_000 },
+    )
+    const client = await rawConnection(service.url)
+    client.pause()
+    client.write(rawRequest({ path: '/work', tenant: service.tenant, key: '"key-1"', body: '{}' }))
+    await waitUntil('the handler is made to wait', () => source?.isPaused() || source?.readableFlowing === false)
+    client.resetAndDestroy()
+    await waitUntil('it is done', async () => (await service.keyState()) === 'complete')
+    const again = await service.send({ body: '{}' })
+    expect([again.status, isReplay(again), service.runs()]).toEqual([410, true, 1])
+  })
+})

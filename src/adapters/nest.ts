@@ -23,7 +23,7 @@ export function idempotency<Tx, Request extends NestRequest = NestRequest>(
 ): NestInterceptor {
   // Now, so that a wrong option is an error at start. Those of routes are seen when the first request comes.
   idempotencyOf(once, options)
-  const layers = new WeakMap<object, Map<object, Idempotency<Request, Tx> | null>>()
+  const layers = new WeakMap<object, WeakMap<object, Idempotency<Request, Tx> | null>>()
 
   return {
     async intercept(context, next) {
@@ -40,7 +40,7 @@ export function idempotency<Tx, Request extends NestRequest = NestRequest>(
 
   function layerOf(context: ExecutionContext): Idempotency<Request, Tx> | null {
     const [controller, route] = [context.getClass(), context.getHandler()]
-    const known = layers.get(controller) ?? new Map<object, Idempotency<Request, Tx> | null>()
+    const known = layers.get(controller) ?? new WeakMap<object, Idempotency<Request, Tx> | null>()
     layers.set(controller, known)
     if (!known.has(route)) {
       const own = optionsOfRoute(route, controller)

@@ -5,8 +5,9 @@ import type { Once } from '../create-once.js'
 import type { OperationRun } from '../phases/operation-run.js'
 import { admitBody, admitKey, fingerprintOf, isStoreTrouble, refusalOf } from './admit.js'
 import { type IdempotencyOptions, oneOf, resolveHttpOptions } from './options.js'
-import { replyTo, requestIdOf } from './replies.js'
+import { replyTo } from './replies.js'
 import { type HttpRequest, rereadable } from './request.js'
+import { requestIdOf } from './request-ids.js'
 
 /** What is to be done with a request. */
 export type Handled =

@@ -60,7 +60,7 @@ describe('the parameter', () => {
     expect(describeIdempotency({}).parameter).toMatchObject({
       name: 'Idempotency-Key',
       in: 'header',
-      schema: { type: 'string', minLength: 1, maxLength: 255 },
+      schema: { type: 'string', minLength: 1, maxLength: 257 },
     })
     expect(describeIdempotency({ key: header('X-Request-Key') }).parameter?.name).toBe('X-Request-Key')
   })

@@ -61,7 +61,8 @@ export function describeIdempotency(options: RouteOptions): IdempotencyDescripti
             in: 'header',
             required,
             description,
-            schema: { type: 'string', minLength: 1, maxLength: maxKeyLength },
+            // With the quotes that go around a key.
+            schema: { type: 'string', minLength: 1, maxLength: maxKeyLength + 2 },
             example: '"8e03978e-40d5-43dd-bc93-6894a57f9324"',
           }
         : undefined,

@@ -64,7 +64,7 @@ export interface IdempotencyOptions<Native> extends HttpOptions<Native>, PolicyO
 }
 
 export interface ServeOptions<Native> extends HttpOptions<Native> {
-  /** Makes the operation's input. Default: the JSON body. */
+  /** Makes the operation's input from the JSON body, or from the bytes of a body that is something else. Default: the JSON body. */
   input?: (request: Native, body: unknown) => unknown
 }
 

@@ -77,9 +77,13 @@ function stripeError({ code, detail, members, retryAfterSeconds }: Problem, docu
       : (detail ?? standard)
   return reply(status, { error: { type, code: stripeCode, message, doc_url: documentation.page(code), ...members } }, [
     ['content-type', 'application/json'],
+    // Stripe's clients retry every 5xx, unless they are told that it will not help.
+    ...(isFinal.has(code) ? [['stripe-should-retry', 'false'] as const] : []),
     ...commonHeaders(code, retryAfterSeconds, documentation),
   ])
 }
+
+const isFinal = new Set<ProblemCode>(['outcome_unknown', 'work_failed'])
 
 const standardTypeOf = (status: number) => (status >= 500 ? 'api_error' : 'invalid_request_error')
 

@@ -3,11 +3,13 @@ import type { FingerprintPart } from '../core/fingerprint/fingerprint.js'
 import type { Outcome } from '../engine/outcome.js'
 import type { HttpSettings } from './options.js'
 import { type Problem, type ProblemCode, problems } from './problems.js'
+import { requestIdOf, withRequestId } from './request-ids.js'
 
 type Settings = Pick<HttpSettings<never>, 'profile' | 'documentation' | 'whenInProgress'>
 
 export function problemReply({ profile, documentation }: Settings, problem: Problem): Answer {
-  return profile.render(problem, documentation)
+  const answer = profile.render(problem, documentation)
+  return profile.requestIds ? withRequestId(answer, crypto.randomUUID()) : answer
 }
 
 /** What a request is answered whose work does not run now. */
@@ -30,13 +32,12 @@ function replayOf(settings: Settings, { answer, incarnation, state }: Extract<Ou
   const told = answer.omittedBytes === undefined ? kept : notKept(settings, answer)
   const original = told.headers.find(([name]) => name === 'original-request')?.[1] ?? requestIdOf(incarnation)
   const headers = told.headers.filter(([name]) => name !== 'original-request')
-  const marks: HeaderPair[] = [['idempotent-replayed', 'true']]
-  if (settings.profile.requestIds) marks.push(['original-request', original])
-  return { ...told, headers: [...headers, ...marks] }
+  const replay = { ...told, headers: [...headers, replayed] }
+  if (!settings.profile.requestIds) return replay
+  return withRequestId({ ...replay, headers: [...replay.headers, ['original-request', original]] }, crypto.randomUUID())
 }
 
-/** A profile with request ids gives one to an answer whose service has none. */
-export const requestIdOf = (incarnation: string) => `req_${incarnation.replaceAll('-', '')}`
+const replayed: HeaderPair = ['idempotent-replayed', 'true']
 
 /** The status tells what happened, the headers may tell where its result is; the body is gone. */
 function notKept(settings: Settings, { status, headers }: Answer): Answer {

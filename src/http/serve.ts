@@ -4,8 +4,9 @@ import { isJson } from '../core/media-type.js'
 import type { OperationOutcome, RunRequest } from '../phases/admission.js'
 import { admitBody, admitKey, fingerprintOf, type Received, refusalOf } from './admit.js'
 import { resolveHttpOptions, type ServeOptions } from './options.js'
-import { problemReply, replyTo, requestIdOf } from './replies.js'
+import { problemReply, replyTo } from './replies.js'
 import { type HttpRequest, mediaTypeOf, rereadable } from './request.js'
+import { withRequestId } from './request-ids.js'
 import { hasRun } from './run-of.js'
 
 /** What can be served: an operation, or local work. */
@@ -41,14 +42,14 @@ export function serviceOf<Native>(operation: Servable, options: ServeOptions<Nat
     const received = await admitBody(settings, request)
     if ('refusal' in received) return received.refusal
     const read = jsonOf(request, received.body)
-    if (read === 'not-json') return problemReply(settings, { code: 'media_type_unsupported' })
+    if (read === 'not-json' && !options.input) return problemReply(settings, { code: 'media_type_unsupported' })
 
     const run: RunRequest<unknown> = {
       ...common,
       ...keyOf(admitted.key),
       tenant: await tenantOf(request.native),
       fingerprint: fingerprintOf(request, received.body),
-      ...('issue' in read ? { input: null, issues: [read.issue] } : { input: await inputOf(request.native, read.value) }),
+      ...(await readInput(request, read === 'not-json' ? { value: (received.body as { bytes: Uint8Array }).bytes } : read)),
     }
     try {
       return answerTo(await operation.run(run as RunRequest<never>))
@@ -63,6 +64,10 @@ export function serviceOf<Native>(operation: Servable, options: ServeOptions<Nat
   function keyOf(given: string | undefined): { key?: string } {
     if (given !== undefined) return { key: given }
     return operation.makesKey ? {} : { key: crypto.randomUUID() }
+  }
+
+  async function readInput(request: HttpRequest<Native>, read: JsonReading): Promise<Pick<RunRequest<unknown>, 'input' | 'issues'>> {
+    return 'issue' in read ? { input: null, issues: [read.issue] } : { input: await inputOf(request.native, read.value) }
   }
 
   function answerTo(outcome: OperationOutcome<Answer>): Answer {
@@ -86,13 +91,10 @@ const nested = (name: string) =>
     `${name} is served behind idempotency(), and protects itself: mount serve() in front of idempotency(), or beside it.`,
   )
 
-function withRequestId(answer: Answer, incarnation: string): Answer {
-  if (answer.headers.some(([name]) => name.toLowerCase() === 'request-id')) return answer
-  return { ...answer, headers: [...answer.headers, ['request-id', requestIdOf(incarnation)]] }
-}
+type JsonReading = { readonly value: unknown } | { readonly issue: { readonly message: string } }
 
 /** The JSON of a request, what is wrong with it, or the news that it is something else. */
-function jsonOf(request: HttpRequest, body: Received): { value: unknown } | { issue: { message: string } } | 'not-json' {
+function jsonOf(request: HttpRequest, body: Received): JsonReading | 'not-json' {
   if ('parsed' in body) return { value: body.parsed }
   if (body.bytes.length === 0) return { value: undefined }
   const mediaType = mediaTypeOf(request)

@@ -2,6 +2,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
+import { fileURLToPath } from 'node:url'
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import compression from 'compression'
 import type { RequestHandler, Response } from 'express'
@@ -34,33 +35,39 @@ function decoded({ lines, body }: Answered): string {
   return (encoding === 'br' ? brotliDecompressSync(body) : gunzipSync(body)).toString()
 }
 
+type Save = () => Promise<unknown>
+
 /** As express-session does it: the answer ends when the session is saved. */
-const savesFirst: RequestHandler = (_request, response, next) => {
-  const { end } = response
-  let ended = false
-  response.end = function endWhenSaved(this: Response, ...args: never[]) {
-    if (!ended) setImmediate(() => end.apply(response, args))
-    ended = true
-    return response
-  } as typeof end
-  next()
-}
+const savesFirst =
+  (save: Save): RequestHandler =>
+  (_request, response, next) => {
+    const { end } = response
+    let ended = false
+    response.end = function endWhenSaved(this: Response, ...args: Parameters<typeof end>) {
+      if (!ended) save().then(() => end.apply(response, args))
+      ended = true
+      return response
+    } as typeof end
+    next()
+  }
 
 /** As many loggers do it: they put the method back and call it. */
-const putsBackAndSavesFirst: RequestHandler = (_request, response, next) => {
-  const { end } = response
-  response.end = function endWhenSaved(this: Response, ...args: never[]) {
-    response.end = end
-    setImmediate(() => (response.end as (...args: never[]) => void)(...args))
-    return response
-  } as typeof end
-  next()
-}
+const putsBackAndSavesFirst =
+  (save: Save): RequestHandler =>
+  (_request, response, next) => {
+    const { end } = response
+    response.end = function endWhenSaved(this: Response, ...args: Parameters<typeof end>) {
+      response.end = end
+      save().then(() => response.end(...args))
+      return response
+    } as typeof end
+    next()
+  }
 
 /** Says when the last byte was written, in a header: so it must come before the first. */
 const marksTheEnd: RequestHandler = (_request, response, next) => {
   const { end } = response
-  response.end = function endMarked(this: Response, ...args: never[]) {
+  response.end = function endMarked(this: Response, ...args: Parameters<typeof end>) {
     response.setHeader('x-ended', String(response.statusCode))
     return end.apply(response, args)
   } as typeof end
@@ -158,53 +165,121 @@ describe.each(frameworks)('%s', (_, framework) => {
   })
 
   describe('middleware that holds end() back until something is saved', () => {
-    const savers: [name: string, saver: RequestHandler][] = [
+    const savers: [name: string, saver: (save: Save) => RequestHandler][] = [
       ['as express-session does', savesFirst],
       ['as loggers do', putsBackAndSavesFirst],
     ]
+    const soon = () => new Promise((resolve) => setImmediate(resolve))
 
-    test.each(savers)('in front, %s', async (_name, before) => {
-      const service = await start({ before })
+    test.each(savers)('in front, %s', async (_name, saver) => {
+      const service = await start({ before: saver(soon) })
       expect((await replaysAlike(service)).body.toString()).toBe('run 1')
       expect((await service.send({ body: '{"item":"mud"}' })).status).toBe(422)
       expect((await service.send({ key: '""' })).status).toBe(400)
     })
 
-    test.each(savers)('behind, %s', async (_name, behind) => {
-      const service = await start({ behind })
+    test.each(savers)('behind, %s', async (_name, saver) => {
+      const service = await start({ behind: saver(soon) })
       expect((await replaysAlike(service)).body.toString()).toBe('run 1')
     })
 
-    test.each(savers)(
-      'in front, %s, and a handler that ran too long answers meanwhile: the client gets a 503 and no more',
-      async (_name, before) => {
-        const clock = manualClock()
-        const gate = new Gate()
-        let answered = false
-        const service = await start(
-          {
-            before,
-            async answer(response) {
-              response.on('finish', () => {
-                answered = true
-              })
-              await gate.opened
-              response.status(201).setHeader('x-late', '1').send('late')
-            },
+    test.each(savers)('in front, %s, while a handler answers that ran too long: the client gets the 503', async (_name, saver) => {
+      const clock = manualClock()
+      const [saving, saved, late, answered] = [new Gate(), new Gate(), new Gate(), new Gate()]
+      const save = () => {
+        saving.open()
+        return saved.opened
+      }
+      const service = await start(
+        {
+          before: saver(save),
+          async answer(response) {
+            await late.opened
+            response.status(201).setHeader('x-late', '1').send('late')
+            answered.open()
           },
-          { clock, maxRun: '1m' },
-        )
-        // The moment that the 503 is handed to whoever saves.
-        const first = service.send()
-        await waitUntil('the handler runs', () => service.runs() === 1)
-        gate.open()
-        clock.advance(60_000)
-        const { status, lines, body } = await first
-        await waitUntil('it is out', () => answered)
-        if (status === 503) expect([lines('x-late'), JSON.parse(body.toString()).code]).toEqual([[], 'interrupted'])
-        else expect([status, lines('x-late'), body.toString()]).toEqual([201, ['1'], 'late'])
+        },
+        { clock, maxRun: '1m' },
+      )
+      const first = service.send()
+      await waitUntil('the handler runs', () => service.runs() === 1)
+      clock.advance(60_000)
+      await saving.opened
+      late.open()
+      await answered.opened
+      saved.open()
+      const { status, lines } = await first
+      expect([status, lines('x-late'), lines('content-type')]).toEqual([503, [], ['application/problem+json']])
+    })
+  })
+
+  test('a session in front is saved, although its client has gone', async () => {
+    const gate = new Gate()
+    let saved = 0
+    const save = async () => {
+      saved += 1
+    }
+    const service = await start({
+      before: savesFirst(save),
+      async answer(response) {
+        await gate.opened
+        response.send('tea')
       },
-    )
+    })
+    const client = await rawConnection(service.url)
+    client.write(rawRequest({ path: '/work', tenant: service.tenant, key: '"key-1"', body: '{}' }))
+    await waitUntil('the handler runs', () => service.runs() === 1)
+    client.resetAndDestroy()
+    await service.send({ method: 'GET', path: '/', body: null, headers: {} })
+    gate.open()
+    await waitUntil('it is saved', () => saved === 2)
+    expect((await service.send({ body: '{}' })).body.toString()).toBe('tea')
+  })
+
+  test('a file is read to its end, although its client has gone and a logger in front knows it', async () => {
+    const gate = new Gate()
+    let known = false
+    const service = await start({
+      before(_request, response, next) {
+        onFinished(response, () => {
+          known = true
+        })
+        next()
+      },
+      async answer(response) {
+        await gate.opened
+        response.sendFile(fileURLToPath(import.meta.url))
+      },
+    })
+    const client = await rawConnection(service.url)
+    client.write(rawRequest({ path: '/work', tenant: service.tenant, key: '"key-1"', body: '{}' }))
+    await waitUntil('the handler runs', () => service.runs() === 1)
+    client.resetAndDestroy()
+    await waitUntil('the logger knows', () => known)
+    gate.open()
+    await waitUntil('it is stored', async () => (await service.keyState()) === 'complete')
+    expect((await service.send({ body: '{}' })).body.toString()).toContain('read to its end')
+  })
+
+  test('middleware in front that answers by itself while the handler runs: the handler comes to its end, and a retry replays it', async () => {
+    const gate = new Gate()
+    const service = await start({
+      before(_request, response, next) {
+        const { end } = response
+        if (service.runs() === 0)
+          void waitUntil('the handler runs', () => service.runs() === 1).then(() => end.call(response, 'too slow', 'utf8'))
+        next()
+      },
+      async answer(response) {
+        await gate.opened
+        response.status(201).send('tea')
+      },
+    })
+    expect((await service.send()).body.toString()).toBe('too slow')
+    gate.open()
+    await waitUntil('it is stored', async () => (await service.keyState()) === 'complete')
+    const again = await service.send()
+    expect([again.status, again.body.toString(), isReplay(again)]).toEqual([201, 'tea', true])
   })
 
   test('middleware in front that sets headers when the answer ends has its say at replays and refusals, too', async () => {

@@ -154,6 +154,25 @@ describe.each(services)('%s', (_, open) => {
       expect(service.happened().filter((type) => type === 'finished')).toHaveLength(1)
     })
 
+    test('past maxRun, and answers with a stream after that: the stream is given up', async () => {
+      const clock = manualClock()
+      const hangs = gate()
+      const seen = { cancelled: false }
+      const service = await open(
+        async () => {
+          await hangs.opened
+          return new Response(hangingStream(1, seen))
+        },
+        { once: { clock, lease, maxRun } },
+      )
+      const first = service.send()
+      await waitUntil('the handler runs', service.runs)
+      clock.advance(300_000)
+      expect((await first).status).toBe(503)
+      hangs.open()
+      await waitUntil('the stream is given up', () => seen.cancelled)
+    })
+
     test('past maxRun, in its stream: its client gets a 503, and the stream is given up', async () => {
       const clock = manualClock()
       const seen = { cancelled: false }
@@ -183,6 +202,16 @@ describe.each(services)('%s', (_, open) => {
     })
   })
 
+  /** Somebody else holds the key from now on, and has done its work. */
+  async function takeOver({ advance, store, tenant }: Awaited<ReturnType<typeof open>>) {
+    await advance(600_001)
+    const { kind } = await createOnce({ store }).execute(
+      { tenant, scope: 'POST /orders', key: 'k', fingerprint: false, afterFailure: 'rerun' },
+      async () => ({ status: 201, headers: [], body: new TextEncoder().encode('the other') }),
+    )
+    expect(kind).toBe('executed')
+  }
+
   test('a lease that is lost: its client gets a 503, and the answer of the other holder stays', async () => {
     const clock = manualClock()
     const hangs = gate()
@@ -195,13 +224,7 @@ describe.each(services)('%s', (_, open) => {
     )
     const first = service.send()
     await waitUntil('the handler runs', service.runs)
-    await service.advance(600_001)
-    const other = createOnce({ store: service.store })
-    const taken = await other.execute(
-      { tenant: service.tenant, scope: 'POST /orders', key: 'k', fingerprint: false, afterFailure: 'rerun' },
-      async () => ({ status: 201, headers: [], body: new TextEncoder().encode('the other') }),
-    )
-    expect(taken.kind).toBe('executed')
+    await takeOver(service)
     // A heartbeat is due, and finds that the key is somebody else's.
     clock.advance(200_000)
     const { status, text } = await first
@@ -209,6 +232,27 @@ describe.each(services)('%s', (_, open) => {
     hangs.open()
     const again = await service.send()
     expect([again.text, again.replayed, service.runs()]).toEqual(['the other', true, 1])
+  })
+
+  test('a lease that is lost when all of a stream over the cap is out but its last piece: the connection breaks', async () => {
+    const errors = vi.spyOn(console, 'error').mockImplementation(() => {})
+    onTestFinished(() => errors.mockRestore())
+    const service = await open(() => new Response(ReadableStream.from(Array(10).fill(new Uint8Array(1_000))) as ReadableStream), {
+      once: { maxAnswerBytes: 5_000, lease: '10m' },
+    })
+    const stores = gate()
+    let finishes = 0
+    service.beforeFinish(async () => {
+      finishes += 1
+      if (finishes === 1) await stores.opened
+    })
+    const { socket } = await connect(service)
+    await waitUntil('the answer is about to be stored', () => finishes)
+    await takeOver(service)
+    stores.open()
+    await waitUntil('the connection is closed', () => socket.closed)
+    expect(socket.received()).not.toContain('\r\n0\r\n\r\n')
+    expect(service.happened()).toContain('lease-lost')
   })
 
   test('large uploads that the handler does not read leave the connection as it was', async () => {

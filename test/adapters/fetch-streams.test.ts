@@ -113,7 +113,7 @@ describe('over the cap, the client goes', () => {
   test('in the middle: the stream comes to its end, and the answer counts as given', async () => {
     const rest = gate()
     const from = source(50, { wait: (pulled) => (pulled < 20 ? Promise.resolve() : rest.opened) })
-    const { send, tenant, keyState, runs, ...bench } = await openFetch(database, () => new Response(from.stream), { once })
+    const { send, tenant, keyState, runs, store, ...bench } = await openFetch(database, () => new Response(from.stream), { once })
     const socket = await rawSend(bench.url, tenant)
     await waitUntil('the answer flows', () => socket.received().length > 10_000)
     socket.resetAndDestroy()
@@ -122,6 +122,7 @@ describe('over the cap, the client goes', () => {
     await isComplete(keyState)
     expect([from.pulled, from.cancelled, runs()]).toEqual([50, false, 1])
     expect((await send()).status).toBe(410)
+    expect(await store.keyRead({ tenant, scope: 'POST /orders', key: 'k' })).toMatchObject({ answer: { omittedBytes: 50_000 } })
   })
 
   test('before it flows, and the server does not care for the stream: it comes to its end all the same', async () => {

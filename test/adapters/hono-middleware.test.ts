@@ -43,6 +43,21 @@ describe('middleware in front of the layer', () => {
     expect((await send({ body: '{"item":"gin"}' })).headers['x-before']).toBe('3')
   })
 
+  test('stripe: a replay tells the request id of the first one, and has its own', async () => {
+    const next = counter()
+    const { send } = await openHono(database, (app, { protect }) => {
+      app.use(async (c, go) => {
+        c.header('request-id', `req_${next()}`)
+        await go()
+      })
+      app.use(protect({ profile: 'stripe' }))
+      app.post('/orders', (c) => c.text('done'))
+    })
+    expect((await send()).headers['request-id']).toBe('req_1')
+    const { headers } = await send()
+    expect([headers['request-id'], headers['original-request']]).toEqual(['req_2', 'req_1'])
+  })
+
   test('a cookie that it sets is sent once, and fresh on a replay', async () => {
     const next = counter()
     const { send } = await openHono(database, (app, { protect }) => {

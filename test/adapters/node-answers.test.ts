@@ -107,12 +107,20 @@ const ways: [name: string, answer: Answer, expected: Expected][] = [
     { status: 202, body: 'tea' },
   ],
   ['cork() and uncork()', (response) => corked(response), { body: 'tea' }],
+  ['cork(), and never uncork()', (response) => (response.cork() as never) || response.end('tea'), { body: 'tea' }],
+  [
+    'writeHeader(), as Node called it once',
+    (response) => old(response).writeHeader(202, { 'x-pot': '1' }).end('tea'),
+    { status: 202, body: 'tea' },
+  ],
   [
     'early hints before it',
     (response) => response.writeEarlyHints({ link: '</a.css>; rel=preload' }, () => response.end('tea')),
     { body: 'tea' },
   ],
 ]
+
+const old = (response: ServerResponse) => response as ServerResponse & { writeHeader: ServerResponse['writeHead'] }
 
 function writtenLate(response: ServerResponse): void {
   response.statusCode = 202

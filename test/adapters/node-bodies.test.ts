@@ -143,6 +143,20 @@ describe.each(stacks)('%s', (name, stack) => {
     })
   })
 
+  test.each(['before it arrives', 'when it has arrived'])('somebody in front who listens to the body %s, too', async (when) => {
+    let heard = ''
+    const service = await start(text, async (request) => {
+      if (when === 'when it has arrived') await waitUntil('it has arrived', () => request.complete)
+      request.on('data', (piece) => {
+        heard += piece
+      })
+    })
+    expect((await service.send()).body.toString()).toBe('{"item":"tea"}')
+    expect(heard).toBe('{"item":"tea"}')
+    expect(isReplay(await service.send())).toBe(true)
+    await waitUntil('the second is heard, too', () => heard.length === 28)
+  })
+
   test('an empty body in chunks', async () => {
     const service = await start(async (request) => `(${await text(request)})`)
     expect((await replaysAlike(service, { body: [] })).body.toString()).toBe('()')

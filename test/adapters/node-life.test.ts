@@ -1,7 +1,10 @@
 // What can become of a handler, its lease and its store while a client waits.
-import { Readable } from 'node:stream'
+import { IncomingMessage, ServerResponse } from 'node:http'
+import { PassThrough, Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 import { describe, expect, test } from 'vitest'
+import { idempotency } from '../../src/adapters/node.js'
 import { OncekeyError } from '../../src/core/errors.js'
 import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
 import { Gate } from '../../src/testing/adapter-cases/adapter-case.js'
@@ -95,6 +98,25 @@ describe.each(stacks)('%s', (_, stack) => {
       client.destroy()
     },
   )
+
+  test('a handler that runs too long while its answer flows: the client is cut off, and does not take it for the whole', async () => {
+    const clock = manualClock()
+    const flows = new Gate()
+    const service = await start(
+      (_request, response) => {
+        if (service.runs() > 1) return response.end('in time')
+        for (let piece = 0; piece < 20; piece += 1) response.write('x'.repeat(1_000))
+        return flows.open()
+      },
+      { clock, maxRun: '1m', maxAnswerBytes: 1_000 },
+    )
+    const answered = expect(service.send()).rejects.toThrow()
+    await flows.opened
+    clock.advance(minuteMs)
+    await answered
+    await waitUntil('the key is free', async () => (await service.keyState()) === 'pending')
+    expect((await service.send()).body.toString()).toBe('in time')
+  })
 
   /** A handler whose first run waits for the test, and a retry that takes its key over. */
   async function startTakenOver(onceOptions: Parameters<typeof startService>[2] = {}) {
@@ -259,4 +281,36 @@ describe.each(stacks)('%s', (_, stack) => {
     const again = await service.send({ body: '{}' })
     expect([again.status, isReplay(again), service.runs()]).toEqual([410, true, 1])
   })
+})
+
+test('a server that runs functions has no socket', async () => {
+  const service = await startService(database, ({ once, options, ran }) => {
+    const listener = idempotency(
+      once,
+      options,
+    )(async (request, response) => {
+      ran()
+      response.end(await text(request))
+    })
+    // As adapters for such servers make them, from an event.
+    return async (given, answer) => {
+      const request = Object.assign(new IncomingMessage(null as never), { method: 'POST', url: given.url, complete: true })
+      request.rawHeaders = given.rawHeaders
+      request.headers = given.headers
+      request.push(await text(given))
+      request.push(null)
+      const response = new ServerResponse(request)
+      const written = new PassThrough()
+      response.assignSocket(written as never)
+      response.once('finish', () => written.end())
+      listener(request, response)
+      answer.end(await text(written))
+    }
+  })
+  const [first, again] = [await service.send(), await service.send()]
+  expect([first.body.toString(), again.body.toString(), service.runs()]).toEqual([
+    expect.stringMatching(/^HTTP\/1.1 200 OK.*\{"item":"tea"\}$/s),
+    expect.stringMatching(/idempotent-replayed: true.*\{"item":"tea"\}$/is),
+    1,
+  ])
 })

@@ -81,9 +81,11 @@ export function oneConnection(url: string, tenant: string) {
     /** How many connections it took. */
     opened: () => opened,
     close: () => agent.destroy(),
-    post: (key: string, path = '/work') =>
+    /** Null: without a key. */
+    post: (key: string | null, path = '/work') =>
       new Promise<{ status: number; text: string }>((resolve, reject) => {
-        const headers = { 'content-type': 'application/json', 'x-tenant': tenant, 'idempotency-key': `"${key}"` }
+        const named = key === null ? {} : { 'idempotency-key': `"${key}"` }
+        const headers = { 'content-type': 'application/json', 'x-tenant': tenant, ...named }
         const request = httpRequest(new URL(path, url), { method: 'POST', agent, headers }, (response) => {
           if (!request.reusedSocket) opened += 1
           let text = ''

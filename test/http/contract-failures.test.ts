@@ -213,17 +213,15 @@ describe.each(profiles)('an operation in the %s profile', (profile) => {
     expect(runs()).toBe(2)
   })
 
-  test('is ended by a person: every retry replays what they said, as they said it', async () => {
+  test.each([
+    ['in words of their own', { said: 'by a person' }, 'application/problem+json'],
+    ['in words that look like ours', { type: 'urn:oncekey:problem:work_failed', said: 'by a person' }, 'application/json'],
+  ])('is ended by a person %s: every retry replays what they said, as they said it', async (_, words, type) => {
     const { send, runs, once: service, caller } = await parking(profile)
     await send({ key, body })
-    const word = reply(402, { said: 'by a person' }, { 'content-type': 'application/problem+json' })
-    await service.resolve({ tenant: caller, scope: 'pay', key: 'k' }, { as: 'failed', reply: word })
+    await service.resolve({ tenant: caller, scope: 'pay', key: 'k' }, { as: 'failed', reply: reply(402, words, { 'content-type': type }) })
     const retry = await send({ key, body })
-    expect({ status: retry.status, json: retry.json, marked: isReplay(retry) }).toEqual({
-      status: 402,
-      json: { said: 'by a person' },
-      marked: true,
-    })
+    expect({ status: retry.status, json: retry.json, marked: isReplay(retry) }).toEqual({ status: 402, json: words, marked: true })
     expect(runs()).toBe(1)
   })
 })

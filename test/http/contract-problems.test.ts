@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { type ProblemCode, problems } from '../../src/http/problems.js'
-import { reply } from '../../src/index.js'
+import { createOnce, reply } from '../../src/index.js'
+import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
 import { useDatabase } from '../support/postgres/database.js'
 import { isReplay, problemOf, type Seen } from './seen.js'
-import { gated, leaseMs, type ProfileName, setup } from './setup.js'
+import { everywhere, gated, leaseMs, type ProfileName, setup } from './setup.js'
 
 const database = useDatabase()
 
@@ -108,6 +109,7 @@ describe('in the stripe profile', () => {
     expect(error).toMatchObject({ type, code: code === 'key_in_use' ? 'idempotency_key_in_use' : code, message: expect.any(String) })
     expect(error.doc_url).toBe(`https://unpkg.com/oncekey/docs/problems/${code}.md`)
     expect(answer.header('link')).toBe(`<${error.doc_url}>; rel="describedby"`)
+    expect(answer.header('request-id')).toMatch(/^req_[0-9a-f]{32}$/)
     expect(answer.header('retry-after')).toEqual(withRetryAfter.includes(code) ? expect.stringMatching(/^[1-9][0-9]*$/) : undefined)
   })
 })
@@ -176,5 +178,24 @@ describe.each(profiles)('a body that does not arrive, in the %s profile', (profi
     await send({ key, body })
     expect((await send({ key, body, arrives: { failed: 'incomplete' } })).status).toBe(400)
     expect(isReplay(await send({ key, body }))).toBe(true)
+  })
+})
+
+describe.each(everywhere)('a rolling change of secrets, with %s() in the %s profile', (surface, profile) => {
+  test('P1 a stored fingerprint that this process cannot compare yet: 503 with Retry-After, in the dialect, n=0', async () => {
+    const { handler, operation, newOnce, caller } = await setup(database, profile)
+    const other = createOnce({
+      store: postgresStore(fromPg(database.pool)),
+      fingerprint: { secrets: [{ id: 'new', secret: 'of the new processes' }] },
+    })
+    const [ahead, behind] = [other, newOnce()].map((on) =>
+      surface === 'serve' ? operation({}, undefined, { on, name: 'pay' }) : handler({}, undefined, on),
+    )
+    expect((await ahead?.send({ key, body }))?.status).toBe(201)
+    const answer = await behind?.send({ key, body, caller })
+    expect(answer?.status).toBe(503)
+    expect(answer?.header('content-type')).toBe(profile === 'ietf' ? 'application/problem+json' : 'application/json')
+    expect(Number(answer?.header('retry-after'))).toBeGreaterThanOrEqual(1)
+    expect(behind?.runs()).toBe(0)
   })
 })

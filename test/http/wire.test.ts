@@ -161,9 +161,12 @@ describe('on the wire', () => {
     expect(runs).toBe(1)
   })
 
-  test('K7 two lines of the key: 400, n=0', async () => {
+  test.each([
+    ['that are equal', ['"a"', '"a"']],
+    ['that are one key together', ['"a', 'b"']],
+  ])('K7 two lines of the key %s: 400, n=0', async (_, lines) => {
     const { port, runs } = await protect((_, response) => response.end())
-    const answer = await post(port, { headers: { 'idempotency-key': ['"a"', '"a"'] }, body })
+    const answer = await post(port, { headers: { 'idempotency-key': lines }, body })
     expect(problemOf(answer)).toEqual({ status: 400, code: 'key_invalid' })
     expect(runs()).toBe(0)
   })

@@ -42,7 +42,6 @@ export async function captureResponse(given: Response | undefined, options: Capt
     if (size > maxBytes) {
       const flowing = flow(response, { pieces, rest, clientGone })
       const answer = flowing.size.then((omittedBytes) => ({ ...head, body: new Uint8Array(), omittedBytes }))
-      answer.catch(() => {})
       return { answer, deliver: () => flowing.response, flow: flowing }
     }
   }

@@ -52,11 +52,8 @@ export function flow({ status, statusText, headers }: Response, { pieces, rest, 
     end(whole) {
       clientGone?.removeEventListener('abort', leave)
       ended.resolve(whole)
-      if (whole) return
       // The client must not take what it has for the whole, nor wait for the rest.
-      const error = new Error('The answer was broken off: it could not be stored.')
-      controller.error(error)
-      rest.drop(error)
+      if (!whole) controller.error(new Error('The answer was broken off: it could not be stored.'))
     },
   }
 

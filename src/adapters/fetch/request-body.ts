@@ -26,7 +26,6 @@ export function hasBody(request: Request): boolean {
 
 /** Undefined if somebody reads the body, or has read it. */
 function copyOf(request: Request): Request | undefined {
-  if (request.bodyUsed) return undefined
   try {
     return request.clone()
   } catch {

@@ -1,5 +1,6 @@
 import type { Context } from 'koa'
 import { type Begun, conclude } from '../node/exchange.js'
+import { breakOff } from '../node/http-versions.js'
 import { answerWith } from './context-answer.js'
 import { contextBody, isStream } from './context-body.js'
 
@@ -27,7 +28,7 @@ export async function runHeld(
 
   await next().catch((error: unknown) => {
     // Half of an answer was written to `ctx.res`, so nobody can answer any more, and nobody is going to end it.
-    if (ctx.headerSent && !ctx.res.writableEnded) ctx.res.destroy()
+    if (ctx.headerSent && !ctx.res.writableEnded) breakOff(ctx.res)
     throw error
   })
   const body = sent || ctx.respond === false || ctx.headerSent ? undefined : await contextBody(ctx, maxBytes)
@@ -65,7 +66,7 @@ async function pour(body: AsyncIterable<Uint8Array>, response: Context['res'], i
     response.end()
   } catch (error) {
     // Half of it is on its way, so nobody can answer any more.
-    response.destroy(error as Error)
+    breakOff(response)
     throw error
   }
 }

@@ -37,7 +37,7 @@ export function mute(response: NestResponse): void {
   if (isFastify(response)) response.send = () => response
 }
 
-export const isFastify = (response: NestResponse): response is FastifyReply => 'raw' in response
+const isFastify = (response: NestResponse): response is FastifyReply => 'raw' in response
 
 /** What to do is another thing in Nest, which parses bodies before anything of ours. */
 export function explain(error: unknown): never {

@@ -7,7 +7,7 @@ import type { Service } from '../../http/serve.js'
 import { holdRequest } from './held-request.js'
 import { type HeldResponse, holdResponse } from './held-response.js'
 import { holdSocket } from './held-socket.js'
-import { hasUnannouncedBody, isGone } from './http-versions.js'
+import { breakOff, hasUnannouncedBody, isGone } from './http-versions.js'
 import { ignoreLaterWrites } from './ignored-writes.js'
 import { readBody } from './request-body.js'
 import { sendAnswer } from './response-headers.js'
@@ -63,7 +63,11 @@ export function begin<Native, Tx>(layer: Idempotency<Native, Tx>, exchange: Node
   const { native, request, response, baseline = response.getHeaders() } = exchange
   // Mounted twice: the outer one protects it already.
   if (protectedRequests.has(request)) return Promise.resolve({ kind: 'pass' })
-  const socket = holdSocket(request.socket, (error) => response.destroy(error))
+  // Not every server has one: some run functions.
+  const socket = holdSocket(request.socket ?? {}, (error) => response.destroy(error))
+  // Somebody in front of us listens to it, and would have it all before the handler begins to.
+  const { readableFlowing } = request
+  if (readableFlowing) request.pause()
   let letGo: (() => void) | undefined
   const hold = () => {
     letGo ??= holdRequest(request, response, socket)
@@ -89,6 +93,7 @@ export function begin<Native, Tx>(layer: Idempotency<Native, Tx>, exchange: Node
         held = holdResponse(response, { baseline: { ...baseline }, maxBytes: layer.maxAnswerBytes, socket })
         rememberRun(request, run)
         if (typeof native === 'object' && native !== null) rememberRun(native, run)
+        if (readableFlowing) request.resume()
         resolve({ kind: 'run', held, outcome })
         return held.answer
       })
@@ -101,11 +106,16 @@ export function begin<Native, Tx>(layer: Idempotency<Native, Tx>, exchange: Node
       (decided) => decided as Outcome,
       () => ({ kind: 'answer', answer: reply(500) }),
     )
-    handled.then((decided) => {
-      // Nobody is going to read it, and what is left of it stands in the way of the next request.
-      if (decided.kind === 'answer' && !held) request.resume()
-      if (decided.kind !== 'own') resolve(decided)
-    }, reject)
+    handled
+      .finally(() => {
+        if (readableFlowing) request.resume()
+      })
+      .then((decided) => {
+        // What nobody is going to read stands in the way of the next request.
+        if (!held && decided.kind === 'answer') request.resume()
+        if (decided.kind !== 'own') resolve(decided)
+      })
+      .catch(reject)
   })
 }
 
@@ -115,7 +125,7 @@ export function conclude(response: ServerResponse, held: HeldResponse, decided: 
     if (decided.kind === 'own') held.release(decided.headers)
     else held.replaceBy(decided.answer)
   } catch (error) {
-    response.destroy()
+    breakOff(response)
     process.emitWarning(`An answer could not be sent: ${String(error)}`, { code: 'ONCEKEY_NOT_SENT' })
   }
 }

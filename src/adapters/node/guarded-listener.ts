@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { breakOff } from './http-versions.js'
 
 export type ErrorHandler = (error: unknown, request: IncomingMessage, response: ServerResponse) => unknown
 
@@ -21,8 +22,7 @@ function answerAndPrint(error: unknown, _request: IncomingMessage, response: Ser
   console.error(error)
   if (response.writableEnded) return
   if (response.headersSent) {
-    // Half of an answer is on its way: the client must not take it for the whole.
-    response.destroy()
+    breakOff(response)
     return
   }
   for (const name of response.getHeaderNames()) response.removeHeader(name)

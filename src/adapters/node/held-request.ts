@@ -6,14 +6,13 @@ import { Overrides } from './overrides.js'
  * Keeps a request readable after its client has gone. Otherwise Node would destroy it, and a body parser behind us would find no body:
  * the handler would run on nothing. Returns the way back.
  */
-export function holdRequest(request: IncomingMessage, response: ServerResponse, { seeming }: HeldSocket): () => void {
+export function holdRequest(request: IncomingMessage, response: ServerResponse, { seeming, isDestroyed }: HeldSocket): () => void {
   const overrides = new Overrides(request)
-  const { socket } = request
   let destroyed: { error?: Error | undefined } | undefined
   overrides.method('destroy', (error?: Error) => {
     // It was read to its end, and streams destroy themselves there: whoever waits for that must not wait for us.
     if (request.readableEnded) return overrides.original('destroy').call(request, error)
-    if (socket.destroyed) destroyed = { error }
+    if (isDestroyed()) destroyed = { error }
     // Not the client but the handler did it, and on Node that is the end of the connection.
     else response.destroy(error)
     return request

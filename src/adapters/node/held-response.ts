@@ -1,9 +1,11 @@
 import { type OutgoingHttpHeaders, type ServerResponse, validateHeaderValue } from 'node:http'
 import type { Answer } from '../../core/answer.js'
+import { HeldBody } from './held-body.js'
 import { type HeldSocket, onFinishedList } from './held-socket.js'
-import { ignoreLaterWrites } from './ignored-writes.js'
+import { breakOff } from './http-versions.js'
+import { ignoreLaterWrites, sendInstead } from './ignored-writes.js'
 import { Overrides } from './overrides.js'
-import { changedHeaders, type HeadersArgument, mergeHeaders, sendAnswer } from './response-headers.js'
+import { changedHeaders, type HeadersArgument, mergeHeaders } from './response-headers.js'
 import { bytesOf, type Callback, type Chunk, isBodiless } from './written-bytes.js'
 
 /** A response whose handler writes as ever, and of which nothing is complete before we say so. */
@@ -28,8 +30,8 @@ export interface HoldOptions {
   readonly socket: HeldSocket
 }
 
-/** What tells whether the head is on its way. */
-const ofTheHead = ['writeHead', 'flushHeaders', 'headersSent', '_header']
+/** What Node itself goes by when it writes. */
+const neededToWrite = ['writeHead', 'writeHeader', 'flushHeaders', 'headersSent', '_header', 'finished', 'destroyed', '_closed']
 
 /**
  * Holds a response. Below every framework on Node there is this one object, so `res.json`, `res.end`, pipes, `sendFile`, `reply.send`,
@@ -37,9 +39,8 @@ const ofTheHead = ['writeHead', 'flushHeaders', 'headersSent', '_header']
  */
 export function holdResponse(response: ServerResponse, { baseline, maxBytes, socket }: HoldOptions): HeldResponse {
   const overrides = new Overrides(response)
-  const frontOn = Object.hasOwn(response, 'on') ? response.on : undefined
-  let pieces: Uint8Array[] = []
-  let size = 0
+  const body = new HeldBody(maxBytes, flow)
+  /** Undefined until the head is written. */
   let status: number | undefined
   let flowing = false
   let ended = false
@@ -52,20 +53,8 @@ export function holdResponse(response: ServerResponse, { baseline, maxBytes, soc
   })
   answer.catch(() => {})
 
-  overrides.method('writeHead', (code: number | string, ...rest: unknown[]) => {
-    if (status !== undefined) throw new Error('The head of this response was written already.')
-    // As Node does it, and at once: when the answer leaves there is nobody left to throw to.
-    const written = Number(code) | 0
-    if (written < 100 || written > 999) throw new RangeError(`Invalid status code: ${code}`)
-    if (typeof rest[0] === 'string') {
-      validateHeaderValue('status message', rest[0])
-      response.statusMessage = rest[0]
-    }
-    mergeHeaders(response, rest.find((argument) => typeof argument === 'object' && argument !== null) as HeadersArgument)
-    response.statusCode = written
-    status = written
-    return response
-  })
+  overrides.method('writeHead', writeHead)
+  overrides.method('writeHeader', writeHead)
   overrides.method('flushHeaders', writeHeadIfNeeded)
   overrides.method('write', (chunk: Chunk, encoding?: BufferEncoding | Callback, callback?: Callback) => {
     const done = typeof encoding === 'function' ? encoding : callback
@@ -75,8 +64,7 @@ export function holdResponse(response: ServerResponse, { baseline, maxBytes, soc
       return over
     }
     writeHeadIfNeeded()
-    // Whoever is told that it is written may use the memory for something else.
-    return keep(done ? Buffer.from(piece) : piece, done)
+    return body.write(piece, done)
   })
   overrides.method('end', (...args: (Chunk | Callback | BufferEncoding | null | undefined)[]) => {
     if (over) return response
@@ -86,9 +74,10 @@ export function holdResponse(response: ServerResponse, { baseline, maxBytes, soc
     const done = args.find((argument) => typeof argument === 'function')
     if (done) response.once('finish', done)
     if (ended) return response
-    if (piece) keep(piece)
+    if (piece) body.write(piece)
     ended = true
-    resolve(snapshot())
+    const head = { status: status as number, headers: changedHeaders(response, baseline) }
+    resolve({ ...head, ...(isBodiless(head.status) ? { body: new Uint8Array() } : body.kept()) })
     return response
   })
   overrides.method('destroy', (error?: Error) => {
@@ -110,6 +99,9 @@ export function holdResponse(response: ServerResponse, { baseline, maxBytes, soc
   overrides.method('on', (event: string, listener: () => void) => {
     return (event === 'drain' ? overrides.inherited('on') : overrides.original('on')).call(response, event, listener)
   })
+  // There is nothing to hold together, and a socket may be in use for another answer.
+  overrides.method('cork', () => {})
+  overrides.method('uncork', () => {})
   overrides.value('headersSent', () => status !== undefined)
   overrides.value('_header', () => (status === undefined ? null : 'held'))
   overrides.value('finished', () => ended)
@@ -126,22 +118,22 @@ export function holdResponse(response: ServerResponse, { baseline, maxBytes, soc
 
     release(extra) {
       if (!finish()) return
-      if (clientGone) return leave()
       if (!flowing) {
-        // Nobody who changes it after the head is written changes anything on Node.
+        // Whoever changes it after the head is written changes nothing on Node.
         response.statusCode = status as number
         for (const [name, value] of extra) if (!response.hasHeader(name)) response.setHeader(name, value)
       }
-      // One piece in one call: then Node says how long it is.
-      response.end(Buffer.concat(pieces))
+      // One piece in one call: then Node says how long it is. If nobody is left to get it, those in front of us have their say all the
+      // same: sessions are saved at the end.
+      if (!response.writableEnded) response.end(body.rest())
+      if (clientGone) leave()
     },
 
     replaceBy(given) {
       if (!finish()) return
-      if (clientGone) return leave()
-      // Half of the handler's answer is on its way: the client must not take it for the whole.
-      if (flowing) response.destroy()
-      else sendAnswer(response, given, baseline)
+      if (clientGone || response.writableEnded) return leave()
+      if (flowing) breakOff(response)
+      else sendInstead(response, given, baseline)
       ignoreLaterWrites(response)
     },
 
@@ -156,7 +148,8 @@ export function holdResponse(response: ServerResponse, { baseline, maxBytes, soc
     over = true
     overrides.remove()
     socket.letGo()
-    response.once('close', socket.tellClosed)
+    if (response.closed) socket.tellClosed()
+    else response.once('close', socket.tellClosed)
     return true
   }
 
@@ -165,48 +158,47 @@ export function holdResponse(response: ServerResponse, { baseline, maxBytes, soc
     response.emit('close')
   }
 
+  function writeHead(code: number | string, ...rest: unknown[]): ServerResponse {
+    if (status !== undefined) throw new Error('The head of this response was written already.')
+    // As Node does it, and at once: when the answer leaves there is nobody left to throw to.
+    const written = Number(code) | 0
+    if (written < 100 || written > 999) throw new RangeError(`Invalid status code: ${code}`)
+    if (typeof rest[0] === 'string') {
+      validateHeaderValue('status message', rest[0])
+      response.statusMessage = rest[0]
+    }
+    mergeHeaders(response, rest.find((argument) => typeof argument === 'object' && argument !== null) as HeadersArgument)
+    response.statusCode = written
+    status = written
+    return response
+  }
+
   function writeHeadIfNeeded(): void {
     // By its name, so that whoever put something in front of it meanwhile has their say.
     if (status === undefined) response.writeHead(response.statusCode)
   }
 
-  function keep(piece: Uint8Array, done?: Callback): boolean {
-    size += piece.length
-    if (piece.length > 0) pieces.push(piece)
-    if (size > maxBytes) return flow(done)
-    if (done) process.nextTick(done)
-    return true
-  }
-
-  /** Too large to be kept, so it need not be held back, but for the last piece: that one waits until the record is written. */
-  function flow(done?: Callback): boolean {
-    const goes = Buffer.concat(pieces.slice(0, -1))
-    pieces = pieces.slice(-1)
-    if (clientGone || goes.length === 0) {
+  function flow(bytes: Uint8Array, done: Callback | undefined): boolean {
+    if (clientGone) {
       if (done) process.nextTick(done)
       return true
     }
     if (!flowing) startFlowing()
     // That the client has gone is no error of the handler's.
-    return overrides.original('write').call(response, goes, 'utf8', () => done?.())
+    return overrides.original('write').call(response, bytes, 'utf8', () => done?.())
   }
 
   function startFlowing(): void {
     flowing = true
-    overrides.remove(ofTheHead)
+    overrides.remove(neededToWrite)
     response.statusCode = status as number
     let telling = false
-    frontOn?.call(response, 'drain', () => {
+    // See above: those who wait for us, and not for who compresses, are told by us.
+    overrides.replaced('on')?.call(response, 'drain', () => {
       if (telling) return
       telling = true
       response.emit('drain')
       telling = false
     })
-  }
-
-  function snapshot(): Answer {
-    const head = { status: status as number, headers: changedHeaders(response, baseline) }
-    if (isBodiless(head.status)) return { ...head, body: new Uint8Array() }
-    return size > maxBytes ? { ...head, body: new Uint8Array(), omittedBytes: size } : { ...head, body: Buffer.concat(pieces) }
   }
 }

@@ -4,6 +4,7 @@ import type { Socket } from 'node:net'
 export interface HeldSocket {
   /** Stands in for the socket. It looks open whatever the client does, and whoever destroys it destroys the exchange. */
   readonly seeming: Socket
+  isDestroyed(): boolean
   /** The exchange is over: from now on it is what it seems. */
   letGo(): void
   /** Tells those who waited for the end of the connection. */
@@ -48,6 +49,7 @@ export function holdSocket(socket: Socket, destroy: (error?: Error) => void): He
   })
   return {
     seeming,
+    isDestroyed: () => socket.destroyed,
     letGo() {
       held = false
     },

@@ -14,7 +14,8 @@ export function hasUnannouncedBody(request: IncomingMessage): boolean {
 
 /** Whether a request cannot be read any more. */
 export function isAborted(request: IncomingMessage): boolean {
-  return request.destroyed || request.aborted || streamOf(request)?.destroyed === true
+  const stream = streamOf(request)
+  return request.destroyed || request.aborted || stream?.closed === true || stream?.destroyed === true
 }
 
 /** Whether nobody is left to get an answer. */
@@ -25,4 +26,10 @@ export function isGone(response: ServerResponse): boolean {
 /** HTTP/2 has no status messages, and warns of whoever looks at one. */
 export function forgetStatusMessage(response: ServerResponse): void {
   if (!streamOf(response)) response.statusMessage = ''
+}
+
+/** Breaks an answer off so that its client does not take it for the whole. HTTP/2 says so only if there is an error. */
+export function breakOff(response: ServerResponse): void {
+  if (streamOf(response)) response.destroy(new Error('The answer was broken off.'))
+  else response.destroy()
 }

@@ -1,5 +1,7 @@
-import type { ServerResponse } from 'node:http'
+import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
+import type { Answer } from '../../core/answer.js'
 import { Overrides } from './overrides.js'
+import { sendAnswer, setHead } from './response-headers.js'
 import type { Callback } from './written-bytes.js'
 
 /**
@@ -26,6 +28,22 @@ export function ignoreLaterWrites(response: ServerResponse): void {
   // Somebody in front of us may end it later (a session that is saved first), with the methods that it has now.
   if (response.headersSent || response.destroyed) ignore()
   else response.once('finish', ignore).once('close', ignore)
+}
+
+/**
+ * Sends an answer while a handler is still at work that has another one in mind. If somebody in front of us ends it later, the handler may
+ * have set a head of its own by then.
+ */
+export function sendInstead(response: ServerResponse, answer: Answer, baseline: OutgoingHttpHeaders): void {
+  const overrides = new Overrides(response)
+  overrides.method('writeHead', () => {
+    overrides.remove()
+    setHead(response, answer, baseline)
+    return response.writeHead(answer.status)
+  })
+  // Or the process would end, should both be written.
+  response.on('error', () => {})
+  sendAnswer(response, answer, baseline)
 }
 
 function tellWritten(args: readonly unknown[]): void {

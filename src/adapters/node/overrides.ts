@@ -28,7 +28,12 @@ export class Overrides<Target extends object> {
 
   /** What is behind an override. */
   original<Name extends keyof Target>(name: Name): Target[Name] {
-    return this.#before.get(name)?.value ?? this.inherited(name)
+    return this.replaced(name) ?? this.inherited(name)
+  }
+
+  /** What somebody else had put there before us; undefined if nobody had. */
+  replaced<Name extends keyof Target>(name: Name): Target[Name] | undefined {
+    return this.#before.get(name)?.value
   }
 
   /** What is behind all of them. */

@@ -29,7 +29,7 @@ function sized(bytes: Uint8Array, maxBytes: number): HttpBody {
 /** All of it is here already, in the stream's own buffer: take it out and put it back, before the stream notices that it is empty. */
 function readBuffered(request: IncomingMessage, maxBytes: number): HttpBody {
   if (request.readableLength === 0) return { bytes: new Uint8Array() }
-  const read: Buffer | string = request.read()
+  const read = readQuietly(request)
   request.unshift(read)
   return sized(toBytes(read, request.readableEncoding), maxBytes)
 }
@@ -54,7 +54,7 @@ function readArriving(request: IncomingMessage, maxBytes: number): Promise<HttpB
     overrides.method('push', (chunk: Buffer | string | null, encoding?: BufferEncoding) => {
       return chunk === null ? passOn() : take(toBytes(chunk, encoding))
     })
-    if (request.readableLength > 0) take(toBytes(request.read(), request.readableEncoding))
+    if (request.readableLength > 0) take(toBytes(readQuietly(request), request.readableEncoding))
     request.read(0)
 
     function take(chunk: Uint8Array): boolean {
@@ -74,6 +74,15 @@ function readArriving(request: IncomingMessage, maxBytes: number): Promise<HttpB
       return request.push(null)
     }
   })
+}
+
+/** Not heard by those in front of us who listen to it: they will be told when it is read. */
+function readQuietly(request: IncomingMessage): Buffer | string {
+  const overrides = new Overrides(request)
+  overrides.method('emit', () => true)
+  const read: Buffer | string = request.read()
+  overrides.remove()
+  return read
 }
 
 /** Somebody in front of us may have chosen to read it as text. */

@@ -1,5 +1,6 @@
 import type { OutgoingHttpHeader, OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { Answer, HeaderPair } from '../../core/answer.js'
+import { unlessNamed } from '../../http/request-ids.js'
 import { forgetStatusMessage, isGone } from './http-versions.js'
 
 /** What `writeHead` takes: an object, a flat list, or a list of pairs. */
@@ -26,7 +27,8 @@ export function changedHeaders(response: ServerResponse, baseline: OutgoingHttpH
   return Object.entries(response.getHeaders()).flatMap(([name, value]): HeaderPair[] => {
     // The id of a request is told again at its replays, whoever set it.
     const same = name !== 'request-id' && String(baseline[name]) === String(value)
-    if (value === undefined || same) return []
+    // HTTP/2 keeps the status among them.
+    if (value === undefined || same || name.startsWith(':')) return []
     return (Array.isArray(value) ? value : [value]).map((line) => [name, String(line)])
   })
 }
@@ -34,15 +36,19 @@ export function changedHeaders(response: ServerResponse, baseline: OutgoingHttpH
 /** Puts an answer on the wire. Headers that were there before stay, unless the answer has its own. */
 export function sendAnswer(response: ServerResponse, answer: Answer, baseline?: OutgoingHttpHeaders): void {
   if (isGone(response)) return
-  if (baseline) {
-    for (const name of response.getHeaderNames()) response.removeHeader(name)
-    mergeHeaders(response, baseline)
-  }
-  response.statusCode = answer.status
-  // The one that is there belongs to another status.
-  forgetStatusMessage(response)
-  for (const [name] of answer.headers) response.removeHeader(name)
-  for (const [name, value] of answer.headers) response.appendHeader(name, value)
+  setHead(response, answer, baseline)
   // One piece in one call: then Node says how long it is.
   response.end(answer.body)
+}
+
+/** With `baseline`, what others have set since is taken away. */
+export function setHead(response: ServerResponse, { status, headers: all }: Answer, baseline?: OutgoingHttpHeaders): void {
+  if (baseline) for (const name of response.getHeaderNames()) response.removeHeader(name)
+  mergeHeaders(response, baseline)
+  const headers = unlessNamed(all, response.hasHeader('request-id'))
+  response.statusCode = status
+  // The one that is there belongs to another status.
+  forgetStatusMessage(response)
+  for (const [name] of headers) response.removeHeader(name)
+  for (const [name, value] of headers) response.appendHeader(name, value)
 }

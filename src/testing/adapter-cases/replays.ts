@@ -153,7 +153,7 @@ async function saysThatItWasNotKept(bench: Bench): Promise<void> {
 async function staysOpenUntilStored(bench: Bench, body: () => HandlerAnswer['body']): Promise<void> {
   const reached = new Gate()
   const store = new Gate()
-  bench.handler = () => ({ status: 200, headers: textPlain, body: body() })
+  bench.handler = () => ({ status: 200, headers: [], body: body() })
   bench.beforeFinish(async () => {
     reached.open()
     await store.opened

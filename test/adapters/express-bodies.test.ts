@@ -172,6 +172,20 @@ describe.each(frameworks)('%s', (_, framework) => {
     expect(JSON.parse((await replaysAlike(service)).body.toString())).toEqual({ item: 'tea' })
   })
 
+  test('a middleware in front that listens to the body, express.json() behind: both have it, and once', async () => {
+    let heard = ''
+    const listens: RequestHandler = (request, _response, next) => {
+      request.on('data', (piece) => {
+        heard += piece
+      })
+      next()
+    }
+    const service = await start({ before: listens, behind: framework.json() }, ({ body }) => body)
+    expect((await service.send()).body.toString()).toBe('{"item":"tea"}')
+    expect(heard).toBe('{"item":"tea"}')
+    expect(isReplay(await service.send())).toBe(true)
+  })
+
   test('a middleware between the layer and express.json() that takes its time', async () => {
     const service = await startExpress(framework, database, (app, { protect, ran }) => {
       app.use(protect())

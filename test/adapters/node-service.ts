@@ -36,8 +36,9 @@ export interface Service {
   keyState(path?: string): Promise<string | undefined>
 }
 
-/** Longer than any test may take. */
+/** Longer than any test may take, on any machine. */
 const lease = '10m'
+const storeTimeout = '10m'
 
 /** A server of the test's own, with a tenant of its own. */
 export async function startService(
@@ -48,7 +49,7 @@ export async function startService(
   const tenant = `tenant-${crypto.randomUUID()}`
   const events: OnceEvent[] = []
   const store = postgresStore(fromPg(pool))
-  const once = createOnce<pg.PoolClient>({ store, lease, onEvent: (event) => events.push(event), ...onceOptions })
+  const once = createOnce<pg.PoolClient>({ store, lease, storeTimeout, onEvent: (event) => events.push(event), ...onceOptions })
   let runs = 0
   const ran = () => {
     runs += 1

@@ -14,9 +14,7 @@ declare module 'vitest' {
  * of our own that goes when we do.
  */
 export default async function setup(project: TestProject) {
-  try { // TEMPORARY-TOLERANT
-  execFileSync('npm', ['run', '--silent', 'build'], { cwd: fileURLToPath(new URL('../..', import.meta.url)), stdio: 'ignore' })
-  } catch {}
+  execFileSync('npm', ['run', '--silent', 'build'], { cwd: fileURLToPath(new URL('../..', import.meta.url)), stdio: 'inherit' })
   const given = process.env.DATABASE_URL
   if (given) {
     project.provide('databaseUrl', given)

@@ -22,6 +22,8 @@ export class Overrides<Target extends object> {
     const before = this.#remember(name)
     const set = (value: unknown) => {
       if (before && 'value' in before) before.value = value
+      // Which of them are properties and which have a setter differs between versions of Node.
+      else Reflect.set(Object.getPrototypeOf(this.target), name, value, this.target)
     }
     Object.defineProperty(this.target, name, { get, set, configurable: true, enumerable: false })
   }

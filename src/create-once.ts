@@ -152,7 +152,7 @@ export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
   return {
     maxAnswerBytes,
     execute: (executeOptions, work) =>
-      execute(parts, executeOptions, (held) => runBody(held, { steps, afterFailure: held.claim.afterFailure }, work)),
+      execute(parts, executeOptions, (held) => runBody(held, { steps, afterFailure: () => held.claim.afterFailure }, work)),
     operation(name, operationOptions, body) {
       const operation = defineOperation(parts, steps(), name, operationOptions, body)
       register(name)

@@ -61,6 +61,11 @@ export class OncekeyError extends Error {
   }
 }
 
+/** The store is down, full, read-only or slow: nobody's fault, and over the next moment perhaps. */
+export function isStoreTrouble(error: unknown): error is OncekeyError {
+  return isOncekeyError(error) && error.status === 503 && error.code.startsWith('store_')
+}
+
 /** True for an error of this package, of any copy of it; with `code`, only for that one. */
 export function isOncekeyError(error: unknown, code?: ErrorCode): error is OncekeyError {
   if (!(error instanceof Error) || error.name !== 'OncekeyError') return false

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { type Duration, durationMs } from './duration.js'
 import { OncekeyError } from './errors.js'
-import { maxNameLength } from './key.js'
+import { checkName, maxNameLength } from './key.js'
 import { type ResolvedRetention, type Retention, resolveRetention, retention } from './retention.js'
 
 /**
@@ -56,7 +56,7 @@ export type ScopePolicy = 'endpoint' | 'tenant' | { readonly name: string }
 export function scopeOf(policy: ScopePolicy, endpoint: { method: string; path: string }): string {
   if (policy === 'tenant') return '*'
   if (policy === 'endpoint') return endpointScope(endpoint.method.toUpperCase(), endpoint.path)
-  if (typeof policy === 'object' && typeof policy?.name === 'string') return policy.name
+  if (typeof policy === 'object' && typeof policy?.name === 'string') return checkName('option_invalid', 'name of the scope', policy.name)
   throw new OncekeyError('option_invalid', `scope is ${String(policy)}: it is 'endpoint', 'tenant' or { name: 'your.operation' }.`)
 }
 

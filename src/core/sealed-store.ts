@@ -55,6 +55,7 @@ function sealedSteps<Tx>(steps: StepStore<Tx>, ring: KeyRing | undefined): StepS
   return {
     transaction: (work) => steps.transaction(work),
     failureOf: (error) => steps.failureOf(error),
+    troubleOf: (error) => steps.troubleOf(error),
     stepAdvance: (advance, tx) => steps.stepAdvance(advance, tx),
     keyFinishWithin: (finish, tx) => steps.keyFinishWithin({ ...finish, answer: sealedAnswer(ring, finish.lease, finish.answer) }, tx),
     stepsRead: (lease) => steps.stepsRead(lease),

@@ -1,4 +1,5 @@
 import type { Answer } from './answer.js'
+import type { OncekeyError } from './errors.js'
 import type { Fingerprint, FingerprintPart } from './fingerprint/fingerprint.js'
 import type { KeyRef } from './key.js'
 import type { AfterFailure } from './policy.js'
@@ -51,6 +52,8 @@ export interface StepStore<Tx> {
   transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T>
   /** What became of an error that came out of a transaction of the user's. */
   readonly failureOf: (error: unknown) => 'serialization' | 'connection' | 'other'
+  /** The same in our words, for an error of the transaction itself and not of the work in it. */
+  readonly troubleOf: (error: unknown) => OncekeyError
 
   /**
    * Moves the recovery point from `from` to `to` and records the steps, if the lease is the newest. With `tx` it is part of that

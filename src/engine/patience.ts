@@ -37,13 +37,16 @@ function mayPass(error: unknown): boolean {
   return (['store_unavailable', 'store_read_only', 'store_full'] as const).some((code) => isOncekeyError(error, code))
 }
 
+export const storeTimeout = () =>
+  new OncekeyError('store_timeout', 'The store did not answer in time: check its load and its locks, or raise storeTimeout.')
+
 function beforeDeadline<T>(answer: Promise<T>, until: number, clock: Clock, late: (answer: T) => void): Promise<T> {
   return new Promise<T>((resolve, reject) => {
     let waiting = true
     const cancel = clock.schedule(
       () => {
         waiting = false
-        reject(new OncekeyError('store_timeout', 'The store did not answer in time: check its load and its locks, or raise storeTimeout.'))
+        reject(storeTimeout())
       },
       Math.max(0, until - clock.monotonic()),
     )

@@ -1,10 +1,10 @@
 import type { Answer } from '../core/answer.js'
-import { isOncekeyError, OncekeyError } from '../core/errors.js'
+import { isOncekeyError, isStoreTrouble, OncekeyError } from '../core/errors.js'
 import type { FingerprintRequest } from '../core/fingerprint/fingerprint.js'
 import { readKey } from './key-source.js'
 import type { HttpSettings } from './options.js'
 import { problemReply } from './replies.js'
-import { announcesBody, type HttpBody, type HttpRequest, mediaTypeOf } from './request.js'
+import { type HttpBody, type HttpRequest, mediaTypeOf } from './request.js'
 
 export type Received = Exclude<HttpBody, { failed: unknown }>
 
@@ -27,7 +27,6 @@ export async function admitBody<Native>(
   settings: HttpSettings<Native>,
   request: HttpRequest<Native>,
 ): Promise<{ readonly body: Received } | { readonly refusal: Answer }> {
-  if (!announcesBody(request)) return { body: { bytes: new Uint8Array() } }
   const body = await request.body()
   if ('failed' in body) {
     return { refusal: problemReply(settings, { code: body.failed === 'too_large' ? 'body_too_large' : 'body_incomplete' }) }
@@ -57,10 +56,9 @@ export function refusalOf<Native>(settings: HttpSettings<Native>, error: unknown
   if (isOncekeyError(error, 'lease_lost') || isOncekeyError(error, 'max_run_exceeded')) {
     return problemReply(settings, { code: 'interrupted', retryAfterSeconds: soonSeconds })
   }
-  if (isStoreTrouble(error)) return problemReply(settings, { code: 'store_unavailable', retryAfterSeconds: soonSeconds })
+  // Another process has stored it with a secret that this one is about to be given.
+  if (isStoreTrouble(error) || isOncekeyError(error, 'fingerprint_incomparable')) {
+    return problemReply(settings, { code: 'store_unavailable', retryAfterSeconds: soonSeconds })
+  }
   return undefined
-}
-
-export function isStoreTrouble(error: unknown): boolean {
-  return isOncekeyError(error) && error.status === 503 && error.code.startsWith('store_')
 }

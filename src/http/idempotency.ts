@@ -1,10 +1,10 @@
 import { type Answer, checkAnswer } from '../core/answer.js'
-import { OncekeyError } from '../core/errors.js'
+import { isStoreTrouble, OncekeyError } from '../core/errors.js'
 import { resolvePolicy, scopeOf } from '../core/policy.js'
 import type { Once } from '../create-once.js'
 import type { OperationRun } from '../phases/operation-run.js'
-import { admitBody, admitKey, fingerprintOf, isStoreTrouble, refusalOf } from './admit.js'
-import { type IdempotencyOptions, oneOf, resolveHttpOptions } from './options.js'
+import { admitBody, admitKey, fingerprintOf, refusalOf } from './admit.js'
+import { checkFlag, checkMethods, type IdempotencyOptions, oneOf, resolveHttpOptions } from './options.js'
 import { replyTo } from './replies.js'
 import { type HttpRequest, rereadable } from './request.js'
 import { requestIdOf } from './request-ids.js'
@@ -35,7 +35,10 @@ export function idempotencyOf<Native, Tx>(once: Once<Tx>, options: IdempotencyOp
   const { afterFailure, failOpen = false, scope = profile.scope, lease, maxRun, retention, retentionFloor } = options
   oneOf('afterFailure', afterFailure, ['rerun', 'store', 'park'])
   if (typeof once?.execute !== 'function') throw new OncekeyError('option_invalid', 'idempotency() needs what createOnce() made.')
-  const methods = new Set((options.methods ?? profile.methods).map((method) => method.toUpperCase()))
+  checkFlag('failOpen', options.failOpen)
+  const wanted = options.methods ?? profile.methods
+  checkMethods(wanted)
+  const methods = new Set(wanted.map((method) => method.toUpperCase()))
   const policy = definedOnly({ lease, maxRun, retention, retentionFloor, wait: waitMs })
   // Both checked now: a wrong option is an error at start.
   resolvePolicy(policy)
@@ -45,7 +48,7 @@ export function idempotencyOf<Native, Tx>(once: Once<Tx>, options: IdempotencyOp
 
   function concerns({ method, headerLines }: Pick<HttpRequest, 'method' | 'headerLines'>): boolean {
     if (!methods.has(method.toUpperCase())) return false
-    return typeof key === 'function' || key.kind !== 'header' || headerLines(key.name).length > 0
+    return settings.required || typeof key === 'function' || key.kind !== 'header' || headerLines(key.name).length > 0
   }
 
   async function handle(incoming: HttpRequest<Native>, handler: (run: OperationRun<Tx>) => Promise<Answer>): Promise<Handled> {

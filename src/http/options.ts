@@ -98,6 +98,7 @@ export function resolveHttpOptions<Native>(
   oneOf('whenInProgress', whenInProgress, ['conflict', 'wait', 'accepted'])
   oneOf('fingerprint', fingerprint, ['raw', 'parsed'])
   if (!Number.isInteger(maxBodyBytes) || maxBodyBytes < 0) throw invalid('maxBodyBytes', maxBodyBytes, 'a whole number of bytes')
+  checkFlag('required', options.required)
   const waitMs = durationMs(wait, 'wait')
   return {
     tenantOf: tenant === 'single' ? () => 'single' : tenant,
@@ -120,7 +121,8 @@ function documentationAt(base: string | undefined): Documentation {
     return { type: (code) => `urn:oncekey:problem:${code}`, page: (code) => `${packagePages}${code}.md` }
   }
   if (!URL.canParse(base)) throw invalid('problemBase', base, 'an absolute address, such as https://api.example.com/problems/')
-  const page = (code: ProblemCode) => new URL(code, base).href
+  const folder = base.endsWith('/') ? base : `${base}/`
+  const page = (code: ProblemCode) => new URL(code, folder).href
   return { type: page, page }
 }
 
@@ -132,6 +134,20 @@ function profileOf(profile: 'ietf' | 'stripe' | Profile): Profile {
 
 export function oneOf(name: string, value: unknown, choices: readonly string[]): void {
   if (!choices.includes(value as string)) throw invalid(name, value, choices.map((choice) => `'${choice}'`).join(' or '))
+}
+
+export function checkFlag(name: string, value: unknown): void {
+  if (value !== undefined && typeof value !== 'boolean') throw invalid(name, value, 'true or false')
+}
+
+export function checkFunction(name: string, value: unknown): void {
+  if (value !== undefined && typeof value !== 'function') throw invalid(name, value, 'a function')
+}
+
+export function checkMethods(methods: unknown): void {
+  const isMethod = (method: unknown) => typeof method === 'string' && method !== ''
+  if (Array.isArray(methods) && methods.every(isMethod)) return
+  throw invalid('methods', methods, "a list of methods, such as ['POST', 'PUT']")
 }
 
 function invalid(name: string, value: unknown, expected: string): OncekeyError {

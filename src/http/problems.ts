@@ -71,7 +71,7 @@ export const problems = {
   store_unavailable: {
     status: 503,
     title: 'The request cannot be protected at the moment',
-    detail: 'Nothing was done. Send the same request with the same key again in a moment.',
+    detail: 'Send the same request with the same key again in a moment. What was done already is not done again.',
   },
 } as const
 

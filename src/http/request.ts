@@ -7,7 +7,7 @@ export interface HttpRequest<Native = unknown> {
   readonly query: string
   /** The field lines of that name, each as it came: two lines are two items. Names are matched without regard to case. */
   headerLines(name: string): readonly string[]
-  /** The whole body, still there for the handler. Asked for at most once. */
+  /** The whole body, still there for the handler; no bytes if there is none. Asked for at most once. */
   body(): Promise<HttpBody>
   /** What the framework calls a request: what the functions among the options are given. */
   readonly native: Native
@@ -23,12 +23,6 @@ export type HttpBody =
 
 export function mediaTypeOf(request: HttpRequest): string {
   return request.headerLines('content-type')[0] ?? ''
-}
-
-/** By RFC 9110 a request has a body if it says how long it is, or that it comes in pieces. */
-export function announcesBody(request: Pick<HttpRequest, 'headerLines'>): boolean {
-  const [length] = request.headerLines('content-length')
-  return request.headerLines('transfer-encoding').length > 0 || (length !== undefined && length.trim() !== '0')
 }
 
 /** The same request, whose body may be asked for as often as one likes. */

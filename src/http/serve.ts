@@ -1,9 +1,12 @@
 import type { Answer } from '../core/answer.js'
 import { OncekeyError } from '../core/errors.js'
 import { isJson } from '../core/media-type.js'
+import type { Outcome } from '../engine/outcome.js'
 import type { OperationOutcome, RunRequest } from '../phases/admission.js'
+import type { Issue } from '../phases/input.js'
 import { admitBody, admitKey, fingerprintOf, type Received, refusalOf } from './admit.js'
-import { resolveHttpOptions, type ServeOptions } from './options.js'
+import { checkFunction, resolveHttpOptions, type ServeOptions } from './options.js'
+import { problems } from './problems.js'
 import { problemReply, replyTo } from './replies.js'
 import { type HttpRequest, mediaTypeOf, rereadable } from './request.js'
 import { withRequestId } from './request-ids.js'
@@ -29,6 +32,7 @@ export function serviceOf<Native>(operation: Servable, options: ServeOptions<Nat
     throw new OncekeyError('option_invalid', 'serve() needs an operation: what once.operation() or once.local() made.')
   }
   const settings = resolveHttpOptions(options, (profile) => profile.serveRequiresKey && !operation.makesKey)
+  checkFunction('input', options.input)
   const { profile, tenantOf, waitMs, maxBodyBytes } = settings
   const inputOf = options.input ?? ((_: Native, body: unknown) => body)
   const common = { ...(waitMs === undefined ? {} : { wait: waitMs }), ...(profile.storeErrors ? { storeErrors: true } : {}) }
@@ -41,18 +45,18 @@ export function serviceOf<Native>(operation: Servable, options: ServeOptions<Nat
     if ('refusal' in admitted) return admitted.refusal
     const received = await admitBody(settings, request)
     if ('refusal' in received) return received.refusal
-    const read = jsonOf(request, received.body)
-    if (read === 'not-json' && !options.input) return problemReply(settings, { code: 'media_type_unsupported' })
+    const read = bodyOf(request, received.body)
 
     const run: RunRequest<unknown> = {
       ...common,
       ...keyOf(admitted.key),
       tenant: await tenantOf(request.native),
       fingerprint: fingerprintOf(request, received.body),
-      ...(await readInput(request, read === 'not-json' ? { value: (received.body as { bytes: Uint8Array }).bytes } : read)),
+      ...('issue' in read ? { input: null, issues: [read.issue] } : { input: await inputOf(request.native, read.value) }),
     }
     try {
-      return answerTo(await operation.run(run as RunRequest<never>))
+      const outcome = await operation.run(run as RunRequest<never>)
+      return outcome.kind === 'invalid' ? refused(read, outcome.issues) : answerTo(outcome)
     } catch (error) {
       const refusal = refusalOf(settings, error)
       if (refusal) return refusal
@@ -66,18 +70,26 @@ export function serviceOf<Native>(operation: Servable, options: ServeOptions<Nat
     return operation.makesKey ? {} : { key: crypto.randomUUID() }
   }
 
-  async function readInput(request: HttpRequest<Native>, read: JsonReading): Promise<Pick<RunRequest<unknown>, 'input' | 'issues'>> {
-    return 'issue' in read ? { input: null, issues: [read.issue] } : { input: await inputOf(request.native, read.value) }
+  /** What a body says: its JSON, or the bytes of what is something else where a function makes the input from them. */
+  function bodyOf(request: HttpRequest<Native>, body: Received): BodyReading {
+    if ('parsed' in body) return { value: body.parsed }
+    if (body.bytes.length === 0) return { value: undefined }
+    const mediaType = mediaTypeOf(request)
+    if (mediaType === '' || isJson(mediaType)) return jsonOf(body.bytes)
+    return options.input ? { value: body.bytes } : { issue: { message: problems.media_type_unsupported.title }, isMediaType: true }
   }
 
-  function answerTo(outcome: OperationOutcome<Answer>): Answer {
+  function refused(read: BodyReading, issues: readonly Issue[]): Answer {
+    if ('isMediaType' in read) return problemReply(settings, { code: 'media_type_unsupported' })
+    return problemReply(settings, { code: 'input_invalid', members: { issues } })
+  }
+
+  function answerTo(outcome: Outcome<Answer>): Answer {
     switch (outcome.kind) {
       case 'executed':
         // Its answer is not the last word until it is stored: a retry finishes it.
         if (!outcome.stored) return problemReply(settings, { code: 'store_unavailable', retryAfterSeconds: 1 })
         return profile.requestIds ? withRequestId(outcome.answer, outcome.incarnation) : outcome.answer
-      case 'invalid':
-        return problemReply(settings, { code: 'input_invalid', members: { issues: outcome.issues } })
       default:
         return replyTo(settings, outcome)
     }
@@ -91,16 +103,12 @@ const nested = (name: string) =>
     `${name} is served behind idempotency(), and protects itself: mount serve() in front of idempotency(), or beside it.`,
   )
 
-type JsonReading = { readonly value: unknown } | { readonly issue: { readonly message: string } }
+/** A body that cannot be taken is told only of where the key is not known: a known one replays, or is a mismatch. */
+type BodyReading = { readonly value: unknown } | { readonly issue: Issue; readonly isMediaType?: true }
 
-/** The JSON of a request, what is wrong with it, or the news that it is something else. */
-function jsonOf(request: HttpRequest, body: Received): JsonReading | 'not-json' {
-  if ('parsed' in body) return { value: body.parsed }
-  if (body.bytes.length === 0) return { value: undefined }
-  const mediaType = mediaTypeOf(request)
-  if (mediaType !== '' && !isJson(mediaType)) return 'not-json'
+function jsonOf(bytes: Uint8Array): BodyReading {
   try {
-    return { value: JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body.bytes)) }
+    return { value: JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes)) }
   } catch {
     return { issue: { message: 'The body is not JSON.' } }
   }

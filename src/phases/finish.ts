@@ -14,7 +14,7 @@ export async function finish<Tx, R extends Answer>(ledger: Ledger<Tx>, work: (tx
     const { lease, parts, policy, claim } = ledger.held
     // The answer that was written last: if a commit turns out to have happened, it is its. What is stored may be less of it.
     let whole: R | undefined
-    const answer = await commitTogether<Tx, R>(ledger.store, {
+    const answer = await commitTogether<Tx, R>(parts, ledger.store, {
       name: 'finish',
       run: (tx) =>
         ledger.stagingIn(tx, async (jobs) => {

@@ -50,7 +50,7 @@ async function runLocal<Tx, R extends Answer>(
 ): Promise<Outcome<R>> {
   // The answer that was written last: if a commit turns out to have happened, it is its. What is stored may be less of it.
   let whole: R | undefined
-  const outcome = await commitTogether<Tx, Outcome<R>>(store, {
+  const outcome = await commitTogether<Tx, Outcome<R>>(parts, store, {
     name: 'local',
     async run(tx) {
       const verdict = await store.keyClaimWithin(claim, tx)

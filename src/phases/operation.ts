@@ -1,6 +1,6 @@
 import type { Answer } from '../core/answer.js'
 import { durationMs } from '../core/duration.js'
-import { OncekeyError } from '../core/errors.js'
+import { isStoreTrouble, OncekeyError } from '../core/errors.js'
 import { checkKeyRef } from '../core/key.js'
 import type { KeyClaim, StepStore } from '../core/store.js'
 import { withKey } from '../engine/held.js'
@@ -56,7 +56,9 @@ export function defineOperation<Tx, Schema extends StandardSchema | undefined, R
   }
 
   async function attempt(claim: KeyClaim, storeErrors = false, waitMs = 0): Promise<OperationOutcome<R>> {
-    const bodyOptions = { steps: () => store, afterFailure: storeErrors ? 'store' : 'rerun' } as const
+    // A store that fails is no error of the operation's: it resumes.
+    const afterFailure = (error: unknown) => (storeErrors && !isStoreTrouble(error) ? 'store' : 'rerun')
+    const bodyOptions = { steps: () => store, afterFailure } as const
     return withKey(parts, claim, policy, waitMs, (held) =>
       runBody<Tx, R>(held, bodyOptions, async (run) => {
         // What was first received is what counts, also when a retry sent something that is merely equal.

@@ -14,7 +14,7 @@ export async function phase<Tx, T>(ledger: Ledger<Tx>, name: string, work: (tx: 
       return fromResultJson<T>(stored.result)
     }
     const { lease, parts } = ledger.held
-    const text = await commitTogether<Tx, string | null>(ledger.store, {
+    const text = await commitTogether<Tx, string | null>(parts, ledger.store, {
       name: `phase ${name}`,
       run: (tx) =>
         ledger.stagingIn(tx, async (jobs) => {

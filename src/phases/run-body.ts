@@ -14,8 +14,8 @@ import { type OperationRun, operationRun } from './operation-run.js'
 export interface BodyOptions<Tx> {
   /** What steps are made with. Throws for a store that has none, which matters only to a body that uses one. */
   steps(): StepStore<Tx>
-  /** What becomes of the key when the body throws. */
-  readonly afterFailure: AfterFailure
+  /** What becomes of the key when the body throws this. */
+  afterFailure(error: unknown): AfterFailure
 }
 
 type Ended<R> = { readonly answer: R } | { readonly error: unknown }
@@ -43,7 +43,8 @@ export async function runBody<Tx, R extends Answer>(
     ended = { error }
   }
   // A body that used no step is held to those of earlier attempts all the same, where its end would be the last word.
-  if (held.before.recoveryPoint !== null && ('answer' in ended || afterFailure !== 'rerun')) opening ??= openLedger(held, steps())
+  if (held.before.recoveryPoint !== null && ('answer' in ended || afterFailure(ended.error) !== 'rerun'))
+    opening ??= openLedger(held, steps())
   over = true
 
   let ledger: Ledger<Tx> | undefined
@@ -52,7 +53,7 @@ export async function runBody<Tx, R extends Answer>(
   } catch (error) {
     // What earlier attempts left could not be read, so whatever the body made of that cannot be the last word.
     const failure = 'error' in ended ? ended.error : error
-    await settleFailure(held, notFinal(afterFailure), failure)
+    await settleFailure(held, notFinal(afterFailure(failure)), failure)
     throw failure
   }
   const underWay = await ledger?.openStep()
@@ -75,7 +76,7 @@ async function conclude<Tx, R extends Answer>(
   held: Held,
   ledger: Ledger<Tx> | undefined,
   ended: Ended<R>,
-  afterFailure: AfterFailure,
+  afterFailure: BodyOptions<Tx>['afterFailure'],
 ): Promise<Outcome<R>> {
   if (ledger && !ledger.end && 'answer' in ended) {
     // A removed phase is noticed here, where nothing is left to come to it. The parked end says the rest.
@@ -95,7 +96,8 @@ async function conclude<Tx, R extends Answer>(
   if (isSimulatedCrash(ended.error)) throw ended.error
   // An error is not the last word while nobody knows what became of a call.
   const inDoubt = ledger?.inDoubt ?? undefined
-  await settleFailure(held, inDoubt === undefined ? afterFailure : notFinal(afterFailure), ended.error, steps, inDoubt)
+  const wanted = afterFailure(ended.error)
+  await settleFailure(held, inDoubt === undefined ? wanted : notFinal(wanted), ended.error, steps, inDoubt)
   throw ended.error
 }
 

@@ -44,6 +44,19 @@ describe.each(frameworks)('%s', (_, framework) => {
       app.use(keepErrors)
     })
 
+  test.each([
+    ['no length', {}],
+    ['a length of 0', { 'content-length': '0' }],
+  ])('a parser in front that made something of a body with %s: there is none, so nothing is missing', async (_, headers) => {
+    const before: RequestHandler = (request, _response, next) => {
+      request.body = {}
+      request.on('end', next).resume()
+    }
+    const service = await start({ before }, ({ body }) => ({ body }))
+    const { body } = await replaysAlike(service, { headers, body: null })
+    expect(body.toString()).toBe('{"body":{}}')
+  })
+
   const bodies: [name: string, parser: RequestHandler, type: string, sent: string, parsed: unknown][] = [
     ['json', framework.json(), 'application/json', '{"item":"tea"}', { item: 'tea' }],
     [

@@ -200,17 +200,6 @@ describe.each(everywhere)('a body that a parser has eaten, for %s() in the %s pr
     expectMismatch(profile, await send(parsed({})), 'body')
   })
 
-  test.each<[string, RequestParts]>([
-    ['no length', {}],
-    ['a length of 0', { headers: [['Content-Length', '0']] }],
-  ])('cannot have been there in a request with %s', async (_, parts) => {
-    const { on } = await setup(database, profile)
-    const { send } = on(surface)
-    const bodiless: RequestParts = { key, ...parts, arrives: { parsed: {} } }
-    expect((await send(bodiless)).status).toBe(201)
-    expect(isReplay(await send(bodiless))).toBe(true)
-  })
-
   test("is compared by its bytes where they are there, with fingerprint: 'parsed' too", async () => {
     const { on } = await setup(database, profile)
     const { send } = on(surface, { fingerprint: 'parsed' })

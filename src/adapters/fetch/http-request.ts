@@ -1,5 +1,5 @@
 import type { HttpRequest } from '../../http/request.js'
-import { hasBody, type KeptBody, readBody } from './request-body.js'
+import { type KeptBody, readBody } from './request-body.js'
 
 /** A request of the Fetch standard, as its framework knows it. */
 export interface FetchExchange<Native> {
@@ -22,7 +22,6 @@ export function httpRequest<Native>({ native, request, keptBody }: FetchExchange
     query: search.slice(1),
     // The standard joins lines of one name, so two keys arrive as one value with a comma: which is no key.
     headerLines(name) {
-      if (name === 'transfer-encoding' && hasBody(request)) return ['chunked']
       const value = request.headers.get(name)
       return value === null ? [] : [value]
     },

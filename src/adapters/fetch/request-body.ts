@@ -7,6 +7,7 @@ export type KeptBody = Exclude<HttpBody, { failed: unknown }>
 
 /** Reads a copy, so that the handler finds the body where it was. */
 export async function readBody(request: Request, maxBytes: number, keptBody?: () => Promise<KeptBody | undefined>): Promise<HttpBody> {
+  if (!hasBody(request)) return { bytes: new Uint8Array() }
   if (Number(request.headers.get('content-length') ?? 0) > maxBytes) return { failed: 'too_large' }
   const copy = copyOf(request)
   if (copy) return readCopy(copy, maxBytes)
@@ -20,7 +21,7 @@ export async function readBody(request: Request, maxBytes: number, keptBody?: ()
  * Whether there is a body to be read. Headers do not say: a request over HTTP/2, or one that was made in this process, announces none
  * and may have one all the same.
  */
-export function hasBody(request: Request): boolean {
+function hasBody(request: Request): boolean {
   return request.bodyUsed ? request.headers.get('content-length')?.trim() !== '0' : request.body !== null
 }
 

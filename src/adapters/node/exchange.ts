@@ -7,7 +7,7 @@ import type { Service } from '../../http/serve.js'
 import { holdRequest } from './held-request.js'
 import { type HeldResponse, holdResponse } from './held-response.js'
 import { holdSocket } from './held-socket.js'
-import { breakOff, hasUnannouncedBody, isGone } from './http-versions.js'
+import { breakOff, isGone } from './http-versions.js'
 import { ignoreLaterWrites } from './ignored-writes.js'
 import { readBody } from './request-body.js'
 import { sendAnswer } from './response-headers.js'
@@ -168,7 +168,6 @@ export function httpRequest<Native>(
 /** From the raw list, because Node joins two lines of most headers into one. */
 function linesOf(request: IncomingMessage, name: string): string[] {
   const { rawHeaders } = request
-  if (name === 'transfer-encoding' && hasUnannouncedBody(request)) return ['chunked']
   return rawHeaders.filter((_, index) => index % 2 === 1 && rawHeaders[index - 1]?.toLowerCase() === name)
 }
 

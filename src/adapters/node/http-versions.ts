@@ -6,10 +6,12 @@ function streamOf(message: IncomingMessage | ServerResponse): Http2ServerRequest
   return (message as unknown as Partial<Http2ServerRequest | Http2ServerResponse>).stream as Http2ServerRequest['stream'] | undefined
 }
 
-/** Whether a body may follow although no header announces it: HTTP/2 says in a frame where a request ends. */
-export function hasUnannouncedBody(request: IncomingMessage): boolean {
+/** By RFC 9110 a request has a body if a header says how long it is, or that it comes in pieces. HTTP/2 says in a frame where it ends. */
+export function hasBody(request: IncomingMessage): boolean {
   const stream = streamOf(request)
-  return stream !== undefined && !stream.endAfterHeaders
+  if (stream && !stream.endAfterHeaders) return true
+  const { 'transfer-encoding': encoding, 'content-length': length } = request.headers
+  return encoding !== undefined || (length !== undefined && length.trim() !== '0')
 }
 
 /** Whether a request cannot be read any more. */

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { HttpBody } from '../../http/request.js'
-import { isAborted } from './http-versions.js'
+import { hasBody, isAborted } from './http-versions.js'
 import { Overrides } from './overrides.js'
 
 /** Where body parsers leave the bytes, if they are told to keep them, and what they made of them. */
@@ -11,6 +11,8 @@ interface Parsed {
 
 /** Reads the whole body of a request, and leaves it there to be read again as if nobody had. */
 export async function readBody(request: IncomingMessage, maxBytes: number, parser: Parsed = request as Parsed): Promise<HttpBody> {
+  // Some parsers make an object of nothing.
+  if (!hasBody(request)) return { bytes: new Uint8Array() }
   const kept = parser.rawBody ?? parser.body
   if (kept instanceof Uint8Array) return sized(kept, maxBytes)
   if (typeof parser.rawBody === 'string') return sized(Buffer.from(parser.rawBody), maxBytes)

@@ -76,6 +76,11 @@ const knownHeaders: Record<string, HeaderObject & { spelling?: string }> = {
     schema: { type: 'string', const: 'true' },
   },
   'request-id': { spelling: 'Request-Id', description: 'The id of this request.', schema: { type: 'string' } },
+  'stripe-should-retry': {
+    spelling: 'Stripe-Should-Retry',
+    description: "Tells Stripe's clients that to send it again does not help.",
+    schema: { type: 'string', const: 'false' },
+  },
   'original-request': {
     spelling: 'Original-Request',
     description: 'On replays: the id of the request that was carried out.',

@@ -34,6 +34,7 @@ export function postgresSteps<Tx>({ connection, tables, schema, ask, claim, fini
       if (isSerializationFailure(error)) return 'serialization'
       return isConnectionFailure(error) ? 'connection' : 'other'
     },
+    troubleOf: (error) => translated(error, schema),
 
     stepAdvance: (params, tx) => (tx === undefined ? ask((db) => advance(db, params)) : within(tx, (db) => advance(db, params))),
     keyFinishWithin: (params, tx) => within(tx, (db) => finish(db, params)),

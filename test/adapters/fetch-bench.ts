@@ -85,8 +85,6 @@ export async function openBench(database: TestDatabase, options: Partial<OnceOpt
   }
 }
 
-export type FetchBench = Awaited<ReturnType<typeof openBench>>
-
 export const tenant = (request: Request) => request.headers.get('x-tenant') as string
 
 /** A handler behind the layer, on a plain bridge; `call` is for requests that come over no wire. */

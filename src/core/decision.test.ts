@@ -13,7 +13,7 @@ const differingIn = (part: FingerprintPart | null) => ({ bytes: Uint8Array.of(1)
 function aRecord(changes: Partial<KeyRecord> = {}): KeyRecord {
   return {
     ...{ id: 'id', tenant: 'tenant', scope: 'scope', key: 'key', incarnation: 'incarnation', fence: 1, owner: 'holder' },
-    ...{ state: 'processing', recoveryPoint: null, afterFailure: 'rerun', async: false, fingerprint: Uint8Array.of(1) },
+    ...{ state: 'processing', recoveryPoint: null, afterFailure: 'rerun', async: false, attempts: 0, fingerprint: Uint8Array.of(1) },
     ...{ leaseUntil: now + 10_000, createdAt: now - 5_000, expiresAt: now + 100_000, answer: null, reason: null, request: null },
     ...changes,
   }

@@ -24,6 +24,8 @@ export interface KeyRecord extends KeyRef {
   readonly afterFailure: AfterFailure
   /** True for a key that only workers carry out. */
   readonly async: boolean
+  /** How often a worker, and not a client, has taken the key. */
+  readonly attempts: number
   readonly fingerprint: Uint8Array | null
   readonly leaseUntil: number | null
   readonly createdAt: number

@@ -158,6 +158,8 @@ export type Verdict =
       readonly lease: Lease
       readonly recoveryPoint: string | null
       readonly takenOver: boolean
+      /** How often a worker has taken this life of the key, this time included. */
+      readonly attempts: number
       /** The request that this key was first used with, if it was kept. */
       readonly request: Uint8Array | null
     }
@@ -198,6 +200,8 @@ export interface KeyFinish {
 export interface KeyRelease {
   readonly lease: Lease
   readonly reason?: string | undefined
+  /** How long workers leave it alone. A client that comes back may take it at once. Default: not at all. */
+  readonly dueInMs?: number
   /** Results that no commit has carried yet: the next holder starts with them. */
   readonly steps?: readonly StepRecord[]
 }

@@ -42,11 +42,11 @@ describe('execute', () => {
   const lease = { tenant: 'tenant', id: 'id', incarnation: 'incarnation', fence: 1, owner: 'owner' }
 
   test('hands out the lease, the recovery point and the first request, and no more of the record', () => {
-    const verdict = execute({ ...lease, recoveryPoint: 'charged', request: Uint8Array.of(1), ...{ reason: 'a test' } })
-    expect(verdict).toEqual({ kind: 'execute', lease, recoveryPoint: 'charged', takenOver: false, request: Uint8Array.of(1) })
+    const verdict = execute({ ...lease, recoveryPoint: 'charged', attempts: 2, request: Uint8Array.of(1), ...{ reason: 'a test' } })
+    expect(verdict).toEqual({ kind: 'execute', lease, recoveryPoint: 'charged', takenOver: false, attempts: 2, request: Uint8Array.of(1) })
   })
 
   test('says whether somebody had the key before', () => {
-    expect(execute({ ...lease, fence: 2, recoveryPoint: null, request: null })).toMatchObject({ takenOver: true })
+    expect(execute({ ...lease, fence: 2, recoveryPoint: null, attempts: 0, request: null })).toMatchObject({ takenOver: true })
   })
 })

@@ -21,10 +21,10 @@ export function report({ state, answer, incarnation }: Known, decision: Report):
   }
 }
 
-type Held = Pick<KeyRecord, 'tenant' | 'id' | 'incarnation' | 'fence' | 'owner' | 'recoveryPoint' | 'request'>
+type Held = Pick<KeyRecord, 'tenant' | 'id' | 'incarnation' | 'fence' | 'owner' | 'recoveryPoint' | 'attempts' | 'request'>
 
-export function execute({ tenant, id, incarnation, fence, owner, recoveryPoint, request }: Held): Verdict {
-  return { kind: 'execute', lease: { tenant, id, incarnation, fence, owner }, recoveryPoint, takenOver: fence > 1, request }
+export function execute({ tenant, id, incarnation, fence, owner, recoveryPoint, attempts, request }: Held): Verdict {
+  return { kind: 'execute', lease: { tenant, id, incarnation, fence, owner }, recoveryPoint, takenOver: fence > 1, attempts, request }
 }
 
 /** True for a decision that changes nothing, and so can be told without acting on it. */

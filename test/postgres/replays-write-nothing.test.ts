@@ -99,8 +99,8 @@ test('is one statement for a replay and one for a new key', async () => {
 test('finds the key by its primary key, also in a table that has never been analysed', async () => {
   const { explained, plans } = explaining(fromPg(database.pool))
   await database.pool.query(`
-    insert into oncekey.keys (tenant, id, scope, key, state, incarnation, owner, fence, after_failure, created_at, locked_until, expires_at, reap_after)
-    select 'many', gen_random_uuid(), 's', n::text, 'processing', gen_random_uuid(), gen_random_uuid(), 1, 'rerun', now(), now(), now(), now()
+    insert into oncekey.keys (tenant, id, scope, key, state, incarnation, owner, fence, after_failure, created_at, locked_until, due_at, expires_at, reap_after)
+    select 'many', gen_random_uuid(), 's', n::text, 'processing', gen_random_uuid(), gen_random_uuid(), 1, 'rerun', now(), now(), now(), now(), now()
     from generate_series(1, 20000) as n`)
   await postgresStore(explained).keyClaim(aClaim())
   const plan = JSON.stringify(plans.at(-1))

@@ -124,6 +124,7 @@ function newRecord(id: string, claim: KeyClaim, now: number): KeyRecord {
     recoveryPoint: null,
     afterFailure: claim.afterFailure,
     async: false,
+    attempts: 0,
     fingerprint: claim.fingerprint?.bytes ?? null,
     leaseUntil: now + claim.leaseMs,
     createdAt: now,
@@ -134,8 +135,9 @@ function newRecord(id: string, claim: KeyClaim, now: number): KeyRecord {
   }
 }
 
-function takenOver(record: KeyRecord, { owner, leaseMs }: KeyClaim, now: number): KeyRecord {
-  return { ...record, state: 'processing', fence: record.fence + 1, owner, leaseUntil: now + leaseMs }
+function takenOver(record: KeyRecord, { owner, leaseMs, worker }: KeyClaim, now: number): KeyRecord {
+  const attempts = record.attempts + (worker ? 1 : 0)
+  return { ...record, state: 'processing', fence: record.fence + 1, owner, attempts, leaseUntil: now + leaseMs }
 }
 
 /** The holder is gone and its work must not run again. The fence rises, so that the holder cannot come back either. */

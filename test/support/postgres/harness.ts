@@ -10,7 +10,7 @@ export async function postgresHarness<Tx>(connection: Connection<Tx>, options: P
     // Every moment a store keeps is compared with the database's clock, so rows that are moved back live later.
     async advance(ms) {
       const past = (column: string) => `${column} = ${column} - $1::float8 * interval '1 millisecond'`
-      const columns = ['created_at', 'expires_at', 'reap_after', 'locked_until']
+      const columns = ['created_at', 'expires_at', 'reap_after', 'locked_until', 'due_at']
       await connection.query(`update ${schema}.keys set ${columns.map(past).join(', ')}`, [ms])
     },
     marks: {

@@ -26,9 +26,9 @@ export function keyClaim(tables: Tables) {
       select * from ${keys} where tenant = $1 and id = $2::uuid
     ), inserted as (
       insert into ${keys} (tenant, id, scope, key, state, incarnation, owner, fence, after_failure, fingerprint, request,
-                           created_at, locked_until, expires_at, reap_after)
+                           created_at, locked_until, due_at, expires_at, reap_after)
       select $1, $2::uuid, $3, $4, 'processing', $5::uuid, $5::uuid, 1, $6, $7::bytea, $8::bytea,
-             clock.time, ${after('clock.time', '$9')},
+             clock.time, ${after('clock.time', '$9')}, ${after('clock.time', '$9')},
              ${afterRetention('clock.time', '$10')}, ${afterRetention('clock.time', '$10')}
       from (select clock_timestamp() as time) as clock
       where not exists (select from existing)

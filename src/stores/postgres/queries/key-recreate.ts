@@ -12,7 +12,8 @@ export function keyRecreate(tables: Tables) {
     update ${tables.keys}
     set state = 'processing', incarnation = $5::uuid, owner = $5::uuid, fence = 1, recovery_point = null, reason = null,
         after_failure = $6, fingerprint = $7::bytea, request = $8::bytea, async = false,
-        created_at = clock.time, locked_until = ${after('clock.time', '$9')},
+        created_at = clock.time, locked_until = ${after('clock.time', '$9')}, due_at = ${after('clock.time', '$9')},
+        waiting = false, attempts = 0,
         expires_at = ${afterRetention('clock.time', '$10')}, reap_after = ${afterRetention('clock.time', '$10')},
         parked_step = null, answer_status = null, answer_headers = null, answer_body = null, answer_omitted_bytes = null
     from (select clock_timestamp() as time) as clock

@@ -18,6 +18,7 @@ export function keyResolve(tables: Tables) {
     `
       update ${tables.keys}
       set state = 'pending', fence = fence + 1, reason = $5, parked_step = null, recovery_point = coalesce($7, recovery_point),
+          waiting = true, due_at = clock_timestamp(), attempts = 0,
           answer_status = null, answer_headers = null, answer_body = null, answer_omitted_bytes = null
       where ${parked} and parked_step is not distinct from $6
       returning tenant, id, incarnation, fence, reason`,

@@ -8,7 +8,7 @@ import type { Row } from '../connections/connection.js'
  */
 export const recordColumns = `
   tenant, id::text as id, scope, key, state, incarnation::text as incarnation, fence, owner::text as owner,
-  recovery_point, after_failure, async, fingerprint, reason, request,
+  recovery_point, after_failure, async, attempts, fingerprint, reason, request,
   ${epochMs('locked_until')} as lease_until, ${epochMs('created_at')} as created_at,
   case when expires_at < 'infinity' then ${epochMs('expires_at')} end as expires_at,
   answer_status, answer_headers, answer_body, answer_omitted_bytes`
@@ -48,6 +48,7 @@ export function recordOf(row: Row): KeyRecord {
     recoveryPoint: row.recovery_point,
     afterFailure: row.after_failure,
     async: row.async,
+    attempts: row.attempts,
     fingerprint: row.fingerprint,
     leaseUntil: row.lease_until,
     createdAt: row.created_at,

@@ -58,7 +58,18 @@ export interface OnceOptions<Tx = never> extends PolicyOptions {
   random?: Random
 }
 
+/** What background work and adapters need of an instance. Not for applications: it may change in any release. */
+export interface OnceInternals {
+  readonly parts: EngineParts
+  /** The operations that were defined here, by name: what a worker can carry out. */
+  readonly operations: ReadonlyMap<string, Operation<never, Answer>>
+  /** Told of each key that was left to workers by this process, so that one of them may start at once. */
+  readonly onEnqueued: Set<(ref: KeyRef) => void>
+}
+
 export interface Once<Tx = never> {
+  /** @internal */
+  readonly internals: OnceInternals
   /** The cap on the body of an answer that is kept. */
   readonly maxAnswerBytes: number
 
@@ -144,18 +155,21 @@ export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
     )
   }
   const names = new Set<string>()
+  const operations = new Map<string, Operation<never, Answer>>()
   const register = (name: string) => {
     if (names.has(name)) throw new OncekeyError('operation_name_taken', `There is an operation '${name}' already: give each its own name.`)
     names.add(name)
   }
 
   return {
+    internals: { parts, operations, onEnqueued: new Set() },
     maxAnswerBytes,
     execute: (executeOptions, work) =>
       execute(parts, executeOptions, (held) => runBody(held, { steps, afterFailure: () => held.claim.afterFailure }, work)),
     operation(name, operationOptions, body) {
       const operation = defineOperation(parts, steps(), name, operationOptions, body)
       register(name)
+      operations.set(name, operation)
       return operation
     },
     local(name, localOptions, work) {

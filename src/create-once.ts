@@ -9,11 +9,12 @@ import type { EncryptionOptions } from './core/key-ring.js'
 import { type PolicyOptions, resolvePolicy } from './core/policy.js'
 import { sealedStore } from './core/sealed-store.js'
 import type { AuditEntry, Store } from './core/store.js'
-import { type OnceEvent, reporter } from './engine/events.js'
+import { type OnceEvent, reporter, workerReporter } from './engine/events.js'
 import { type ExecuteOptions, execute } from './engine/execute.js'
 import { LeaseKeeper } from './engine/lease-keeper.js'
 import type { Outcome } from './engine/outcome.js'
 import type { EngineParts } from './engine/parts.js'
+import { RunningWork } from './engine/running-work.js'
 import type { LocalOptions } from './phases/admission.js'
 import type { InputOf, OutputOf, StandardSchema } from './phases/input.js'
 import { defineLocal, type LocalOperation } from './phases/local.js'
@@ -108,6 +109,12 @@ export interface Once<Tx = never> {
   /** A person's word on a parked key: compare-and-set, and noted in the trail. */
   resolve(ref: KeyRef, word: ResolveAs): Promise<void>
 
+  /**
+   * For a process that is about to end: takes no new work (`shutting_down`, 503 over HTTP), lets what is under way finish, and after
+   * `within` gives the rest back at its recovery points, so that others take it up at once. Default 10 s.
+   */
+  stop(options?: { within?: Duration }): Promise<{ readonly abandoned: number }>
+
   /** What happened to a key, oldest first. Needs a store that keeps a trail (`audit: true`); resolutions are noted in any case. */
   history(ref: KeyRef): Promise<AuditEntry[]>
 }
@@ -140,7 +147,9 @@ export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
     clock,
     random,
     report,
+    reportWorker: workerReporter(options.onEvent),
     leaseKeeper: new LeaseKeeper({ store, clock, random, report }),
+    running: new RunningWork(clock),
     defaults: options,
     storeTimeoutMs: durationMs(storeTimeout, 'storeTimeout'),
     keep: (ref, answer) => keepAnswer(answer, (error) => report(ref, { type: 'redaction-failed', error })),
@@ -179,6 +188,7 @@ export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
     },
     within: async (tx, withinOptions, work) => within(parts, steps(), tx, withinOptions, work),
     resolve: async (ref, word) => resolve(parts, steps(), ref, word),
+    stop: async ({ within = '10s' } = {}) => parts.running.stop(durationMs(within, 'within')),
     history: async (ref) => steps().auditRead(ref),
   }
 }

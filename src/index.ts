@@ -22,6 +22,7 @@ export { sealedStore } from './core/sealed-store.js'
 export type {
   AdvanceResult,
   AuditEntry,
+  EndedKey,
   JobRecord,
   KeyClaim,
   KeyFinish,
@@ -29,6 +30,7 @@ export type {
   KeyRelease,
   KeyResolve,
   KeyStore,
+  KeysSweep,
   LeaseRenewal,
   LeaseStanding,
   Resolution,
@@ -39,11 +41,13 @@ export type {
   StepRecord,
   StepStore,
   Store,
+  Sweep,
+  UpkeepStore,
   Verdict,
   WriteResult,
 } from './core/store.js'
-export { createOnce, type Once, type OnceOptions } from './create-once.js'
-export type { OnceEvent } from './engine/events.js'
+export { createOnce, type Once, type OnceInternals, type OnceOptions } from './create-once.js'
+export type { KeyEvent, OnceEvent, WorkerEvent } from './engine/events.js'
 export type { ExecuteOptions } from './engine/execute.js'
 export type { Run } from './engine/held.js'
 export type { Outcome } from './engine/outcome.js'

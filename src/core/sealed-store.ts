@@ -13,7 +13,7 @@ import type { KeyClaim, StepStore, Store, Verdict } from './store.js'
  */
 export function sealedStore<Tx>(store: Store<Tx>, encryption?: EncryptionOptions): Store<Tx> {
   const ring = encryption === undefined ? undefined : keyRing(encryption)
-  const { steps } = store
+  const { steps, upkeep } = store
 
   return {
     get durability() {
@@ -44,6 +44,7 @@ export function sealedStore<Tx>(store: Store<Tx>, encryption?: EncryptionOptions
     },
     keyReap: (reap) => store.keyReap(reap),
 
+    ...(upkeep ? { upkeep } : {}),
     ...(steps ? { steps: sealedSteps(steps, ring) } : {}),
   }
 }

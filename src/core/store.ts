@@ -20,6 +20,8 @@ import type { ResolvedRetention } from './retention.js'
 export interface Store<Tx = never> extends KeyStore {
   /** What resumable operations are made of. Absent in a store that cannot share a transaction with the user's data. */
   readonly steps?: StepStore<Tx>
+  /** What background work is made of. Absent in a store that looks after itself. */
+  readonly upkeep?: UpkeepStore
 }
 
 /** The verbs that every store has. */
@@ -74,6 +76,44 @@ export interface StepStore<Tx> {
   keyResolve(resolve: KeyResolve): Promise<ResolveResult>
   /** What is noted of a key's life, oldest first; empty unless the store keeps an audit trail. */
   auditRead(ref: KeyRef): Promise<AuditEntry[]>
+}
+
+/** The verbs of background work. All processes may use them at once: each key is changed by one of them. */
+export interface UpkeepStore {
+  /**
+   * Looks at keys that are due, at most `limit` of them, and takes those back whose holder is gone: they become pending, or what their
+   * `afterFailure` says. One process at a time has the turn to look; the others are told so, and need not.
+   */
+  keysSweep(sweep: KeysSweep): Promise<Sweep>
+  /** Keys of these scopes that wait for a worker and are due, with a request to go on from. Those that wait longest come first. */
+  keysWaiting(wanted: { readonly scopes: readonly string[]; readonly limit: number }): Promise<readonly KeyRef[]>
+  /**
+   * Ends keys that nobody came back for within their retention, at most `limit`: one that was never claimed becomes `failed`, with 408 and
+   * a new retention. Any other may have taken effect, and is parked: at once if no worker can run it, else a day later.
+   */
+  keysTimeOut(wanted: { readonly limit: number }): Promise<readonly EndedKey[]>
+}
+
+export interface KeysSweep {
+  /** Whose turn it is. The same for all calls of a process. */
+  readonly holder: string
+  /** How long the turn lasts, should the process die. */
+  readonly turnMs: number
+  readonly limit: number
+  /** `lookedUpTo` of the call before, to go on from there. Default: from where everything is known to be in order. */
+  readonly after?: string | undefined
+}
+
+export type Sweep =
+  | { readonly turn: false }
+  /** `lookedUpTo` is null when there is nothing more to look at now. */
+  | { readonly turn: true; readonly swept: readonly EndedKey[]; readonly lookedUpTo: string | null }
+
+/** A key that background work took from whoever had it. */
+export interface EndedKey extends KeyRef {
+  readonly fence: number
+  readonly to: 'pending' | 'failed' | 'parked'
+  readonly reason: string
 }
 
 /** `repeated`: this very write was committed before, and its acknowledgement was lost. The transaction it is in must not commit again. */

@@ -1,5 +1,6 @@
 import type { Answer, BodyOf, Reply } from '../core/answer.js'
 import { crashPoint } from '../core/crash-points.js'
+import type { OncekeyError } from '../core/errors.js'
 import { checkName, derivedKey } from '../core/key.js'
 import type { AfterFailure, Policy } from '../core/policy.js'
 import type { Lease } from '../core/record.js'
@@ -11,6 +12,7 @@ import { type Holding, leaseLost } from './lease-keeper.js'
 import { type Outcome, outcomeOf } from './outcome.js'
 import type { EngineParts } from './parts.js'
 import { type Patience, patiently } from './patience.js'
+import { retryDelayMs } from './retry-delay.js'
 
 /** One holder's attempt at a key, as the work sees it. */
 export interface Run {
@@ -54,17 +56,25 @@ export async function withKey<R extends Answer>(
   waitMs: number,
   work: (held: Held) => Promise<Outcome<R>>,
 ): Promise<Outcome<R>> {
+  parts.running.assertOpen()
   const { verdict, since } = await claimKey(parts, claim, waitMs)
   if (verdict.kind !== 'execute') return outcomeOf(parts, claim, verdict)
   const { kind: _, lease, ...before } = verdict
   const { leaseMs, maxRunMs } = policy
   parts.report(claim, { type: 'executing', attempt: lease.fence })
   const holding = parts.leaseKeeper.hold(claim, { lease, leaseMs, maxRunMs, since })
+  const held: Held = { parts, claim, policy, lease, holding, before }
   try {
-    return await work({ parts, claim, policy, lease, holding, before })
+    return await parts.running.during({ abandon: (error) => abandon(held, error) }, () => work(held))
   } finally {
     holding.letGo()
   }
+}
+
+/** The work goes on until it notices, but from here on the fence keeps it from storing anything, as if it had crashed. */
+async function abandon(held: Held, error: OncekeyError): Promise<void> {
+  held.holding.abort(error)
+  await settleFailure(held, { afterFailure: held.claim.afterFailure, error, dueInMs: 0 })
 }
 
 export function runOf({ claim: { tenant, scope, key }, lease: { id, incarnation, fence }, holding: { signal } }: Held): Run {
@@ -115,25 +125,29 @@ export async function storeAnswer<R extends Answer>(held: Held, finished: R, ste
   return { kind: 'executed', answer, incarnation: lease.incarnation, stored: true }
 }
 
-/**
- * The work threw. The caller gets its error in any case; what a retry gets is for `afterFailure` to say. `step` is a call whose outcome
- * is in question, for the person who looks at a parked key.
- */
-export async function settleFailure(
-  held: Held,
-  afterFailure: AfterFailure,
-  error: unknown,
-  steps: readonly StepRecord[] = [],
-  step?: string,
-): Promise<void> {
+export interface Failure {
+  /** What a retry gets is for this to say. */
+  readonly afterFailure: AfterFailure
+  readonly error: unknown
+  /** Results that no commit has carried yet. */
+  readonly steps?: readonly StepRecord[]
+  /** A call whose outcome is in question, for the person who looks at a parked key. */
+  readonly step?: string | undefined
+  /** How long workers leave the key alone. Default: longer each time. */
+  readonly dueInMs?: number
+}
+
+/** The work failed. Its caller gets the error in any case. */
+export async function settleFailure(held: Held, { afterFailure, error, steps = [], step, ...failure }: Failure): Promise<void> {
   const { parts, claim, lease, policy, holding } = held
   if (holding.isLost()) return
   const { store, report } = parts
   const { retention } = policy
   const reason = reasonOf(error)
+  const { dueInMs = retryDelayMs(held.before.attempts, parts.random) } = failure
   holding.ending()
   const settle = {
-    rerun: { type: 'released', write: () => store.keyRelease({ lease, reason, steps }) },
+    rerun: { type: 'released', write: () => store.keyRelease({ lease, reason, dueInMs, steps }) },
     store: { type: 'failed', write: () => store.keyFinish({ lease, state: 'failed', answer: workFailed, retention, reason, steps }) },
     park: { type: 'parked', write: () => store.keyPark({ lease, answer: outcomeUnknown, reason, step, steps }) },
   } as const

@@ -24,6 +24,8 @@ export interface Holding {
   isLost(): boolean
   /** The last write is under way: from now on a heartbeat that finds nothing to renew may be its doing. */
   ending(): void
+  /** Tells the work to stop, because its key is about to be taken from it. */
+  abort(reason: OncekeyError): void
   /** Stops the heartbeats. */
   letGo(): void
 }
@@ -81,6 +83,7 @@ export class LeaseKeeper {
       ending: () => {
         held.ending = true
       },
+      abort: (reason) => controller.abort(reason),
       letGo: () => {
         this.#held.delete(held)
         if (this.#held.size === 0) this.#planBeat()

@@ -3,17 +3,20 @@ import type { Clock, Random } from '../core/clock.js'
 import type { Fingerprint, FingerprintRequest } from '../core/fingerprint/fingerprint.js'
 import type { KeyRef } from '../core/key.js'
 import type { PolicyOptions } from '../core/policy.js'
-import type { KeyStore } from '../core/store.js'
-import type { Report } from './events.js'
+import type { KeyStore, Store } from '../core/store.js'
+import type { Report, WorkerEvent } from './events.js'
 import type { LeaseKeeper } from './lease-keeper.js'
+import type { RunningWork } from './running-work.js'
 
 /** What the parts of the engine share. */
 export interface EngineParts {
-  readonly store: KeyStore
+  readonly store: KeyStore & Pick<Store, 'upkeep'>
   readonly clock: Clock
   readonly random: Random
   readonly report: Report
+  reportWorker(event: WorkerEvent): void
   readonly leaseKeeper: LeaseKeeper
+  readonly running: RunningWork
   readonly defaults: PolicyOptions
   readonly storeTimeoutMs: number
   /** What is stored of an answer that the work returned. Never throws. */

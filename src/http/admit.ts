@@ -56,6 +56,7 @@ export function refusalOf<Native>(settings: HttpSettings<Native>, error: unknown
   if (isOncekeyError(error, 'lease_lost') || isOncekeyError(error, 'max_run_exceeded')) {
     return problemReply(settings, { code: 'interrupted', retryAfterSeconds: soonSeconds })
   }
+  if (isOncekeyError(error, 'shutting_down')) return problemReply(settings, { code: 'shutting_down', retryAfterSeconds: soonSeconds })
   // Another process has stored it with a secret that this one is about to be given.
   if (isStoreTrouble(error) || isOncekeyError(error, 'fingerprint_incomparable')) {
     return problemReply(settings, { code: 'store_unavailable', retryAfterSeconds: soonSeconds })

@@ -63,10 +63,20 @@ export const problems = {
       'The server failed while it worked on this request, and the failure is final for this key. ' +
       'Check whether the request took effect before you send it with a new key.',
   },
+  never_started: {
+    status: 408,
+    title: 'The request was not started in time',
+    detail: 'The request was accepted, but nothing was done before its time was over. Send it again with a new key.',
+  },
   interrupted: {
     status: 503,
     title: 'The request was interrupted',
     detail: 'The server lost track of this request while it worked on it. Send the same request with the same key again.',
+  },
+  shutting_down: {
+    status: 503,
+    title: 'The server is shutting down',
+    detail: 'Nothing was done. Send the same request with the same key again: another server takes it.',
   },
   store_unavailable: {
     status: 503,

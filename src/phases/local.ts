@@ -8,7 +8,7 @@ import type { EngineParts } from '../engine/parts.js'
 import { patiently } from '../engine/patience.js'
 import { admission, type LocalOptions, type OperationOutcome, type RunRequest } from './admission.js'
 import type { InputOf, OutputOf, StandardSchema } from './input.js'
-import { commitTogether } from './transaction.js'
+import { commitTogether, type Together } from './transaction.js'
 
 /** A named piece of purely local work. */
 export interface LocalOperation<Input, R extends Answer> {
@@ -48,9 +48,10 @@ async function runLocal<Tx, R extends Answer>(
   claim: KeyClaim,
   work: (tx: Tx) => Promise<R> | R,
 ): Promise<Outcome<R>> {
+  parts.running.assertOpen()
   // The answer that was written last: if a commit turns out to have happened, it is its. What is stored may be less of it.
   let whole: R | undefined
-  const outcome = await commitTogether<Tx, Outcome<R>>(parts, store, {
+  const together: Together<Tx, Outcome<R>> = {
     name: 'local',
     async run(tx) {
       const verdict = await store.keyClaimWithin(claim, tx)
@@ -72,7 +73,9 @@ async function runLocal<Tx, R extends Answer>(
       const ours = record?.owner === claim.owner && record.state === 'complete'
       return ours ? { value: executed<R>(whole ?? (record.answer as Answer), record) } : undefined
     },
-  })
+  }
+  // There is nothing to give back: what is not committed has not happened.
+  const outcome = await parts.running.during({ abandon: async () => {} }, () => commitTogether(parts, store, together))
   if (outcome.kind === 'executed') parts.report(claim, { type: 'finished', status: outcome.answer.status })
   return outcome
 }

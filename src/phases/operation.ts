@@ -3,7 +3,9 @@ import { durationMs } from '../core/duration.js'
 import { isStoreTrouble, OncekeyError } from '../core/errors.js'
 import { checkKeyRef } from '../core/key.js'
 import type { KeyClaim, StepStore } from '../core/store.js'
-import { withKey } from '../engine/held.js'
+import { outcomeUnknown } from '../core/system-answers.js'
+import { type Held, settleFailure, withKey } from '../engine/held.js'
+import type { Outcome } from '../engine/outcome.js'
 import type { EngineParts } from '../engine/parts.js'
 import { patiently } from '../engine/patience.js'
 import { admission, type LocalOptions, type OperationOutcome, type RunRequest } from './admission.js'
@@ -22,8 +24,17 @@ export interface Operation<Input, R extends Answer> {
   /** Whether it makes a key from the input for callers that bring none. */
   readonly makesKey: boolean
   run(request: RunRequest<Input>): Promise<OperationOutcome<R>>
-  /** Goes on with a key that nobody works on, from the request that was stored with it: what a worker does. */
-  resume(ref: { readonly tenant: string; readonly key: string }): Promise<OperationOutcome<R>>
+  /**
+   * Goes on with a key that nobody works on, from the request that was stored with it: what a worker does. Once workers have tried
+   * `maxAttempts` times, the key is parked. Default: they may try for ever.
+   */
+  resume(ref: { readonly tenant: string; readonly key: string }, options?: { readonly maxAttempts?: number }): Promise<OperationOutcome<R>>
+}
+
+interface AttemptOptions {
+  readonly storeErrors?: boolean | undefined
+  readonly waitMs?: number
+  readonly maxAttempts?: number | undefined
 }
 
 export function defineOperation<Tx, Schema extends StandardSchema | undefined, R extends Answer>(
@@ -43,29 +54,44 @@ export function defineOperation<Tx, Schema extends StandardSchema | undefined, R
       const { wait, storeErrors = options.storeErrors } = request
       const waitMs = wait === undefined ? 0 : durationMs(wait, 'wait')
       const admitted = await admit<R>(request)
-      return 'outcome' in admitted ? admitted.outcome : attempt(admitted.claim, storeErrors, waitMs)
+      return 'outcome' in admitted ? admitted.outcome : attempt(admitted.claim, { storeErrors, waitMs })
     },
 
-    async resume({ tenant, key }) {
+    async resume({ tenant, key }, { maxAttempts } = {}) {
       const ref = checkKeyRef({ tenant, scope: name, key })
       const patience = { until: parts.clock.monotonic() + parts.storeTimeoutMs, tries: 3 }
       const record = await patiently(() => parts.store.keyRead(ref), patience, parts)
       if (!record?.request) throw new OncekeyError('input_invalid', `There is no stored request to resume for key ${key} of ${name}.`)
-      return attempt({ ...newClaim(), ...ref, fingerprint: null, request: record.request, worker: true }, options.storeErrors)
+      const claim = { ...newClaim(), ...ref, fingerprint: null, request: record.request, worker: true }
+      return attempt(claim, { storeErrors: options.storeErrors, maxAttempts })
     },
   }
 
-  async function attempt(claim: KeyClaim, storeErrors = false, waitMs = 0): Promise<OperationOutcome<R>> {
-    // A store that fails is no error of the operation's: it resumes.
-    const afterFailure = (error: unknown) => (storeErrors && !isStoreTrouble(error) ? 'store' : 'rerun')
-    const bodyOptions = { steps: () => store, afterFailure } as const
-    return withKey(parts, claim, policy, waitMs, (held) =>
-      runBody<Tx, R>(held, bodyOptions, async (run) => {
+  async function attempt(
+    claim: KeyClaim,
+    { storeErrors = false, waitMs = 0, maxAttempts = Number.POSITIVE_INFINITY }: AttemptOptions,
+  ): Promise<OperationOutcome<R>> {
+    return withKey(parts, claim, policy, waitMs, async (held) => {
+      const { attempts, request } = held.before
+      if (attempts > maxAttempts) return giveUp(held)
+      // A store that fails is no error of the operation's: it resumes.
+      const afterFailure = (error: unknown) => {
+        if (isStoreTrouble(error)) return 'rerun'
+        return storeErrors ? 'store' : attempts >= maxAttempts ? 'park' : 'rerun'
+      }
+      return runBody<Tx, R>(held, { steps: () => store, afterFailure }, async (run) => {
         // What was first received is what counts, also when a retry sent something that is merely equal.
-        const input = await validated(options.input as Schema, inputFromBytes(held.before.request ?? (claim.request as Uint8Array)))
+        const input = await validated(options.input as Schema, inputFromBytes(request ?? (claim.request as Uint8Array)))
         if (!input.issues) return body(run, input.value)
         throw new OncekeyError('input_invalid', `The stored input of this key does not fit the schema of ${name} any more.`)
-      }),
-    )
+      })
+    })
+  }
+
+  /** The last attempt ended without a word: perhaps it is the work that ends the process. */
+  async function giveUp(held: Held): Promise<Outcome<R>> {
+    const error = new OncekeyError('attempts_exhausted', `Workers tried ${name} ${held.before.attempts - 1} times, and it did not end.`)
+    await settleFailure(held, { afterFailure: 'park', error })
+    return { kind: 'parked', answer: outcomeUnknown }
   }
 }

@@ -53,7 +53,7 @@ export async function runBody<Tx, R extends Answer>(
   } catch (error) {
     // What earlier attempts left could not be read, so whatever the body made of that cannot be the last word.
     const failure = 'error' in ended ? ended.error : error
-    await settleFailure(held, notFinal(afterFailure(failure)), failure)
+    await settleFailure(held, { afterFailure: notFinal(afterFailure(failure)), error: failure })
     throw failure
   }
   const underWay = await ledger?.openStep()
@@ -97,7 +97,8 @@ async function conclude<Tx, R extends Answer>(
   // An error is not the last word while nobody knows what became of a call.
   const inDoubt = ledger?.inDoubt ?? undefined
   const wanted = afterFailure(ended.error)
-  await settleFailure(held, inDoubt === undefined ? wanted : notFinal(wanted), ended.error, steps, inDoubt)
+  const final = inDoubt === undefined ? wanted : notFinal(wanted)
+  await settleFailure(held, { afterFailure: final, error: ended.error, steps, step: inDoubt })
   throw ended.error
 }
 

@@ -5,6 +5,7 @@ import { leaseCases } from './store-cases/leases.js'
 import { retentionCases } from './store-cases/retention.js'
 import type { StoreCase } from './store-cases/store-case.js'
 import { transactionCases } from './store-cases/transactions.js'
+import { upkeepCases } from './store-cases/upkeep.js'
 
 export interface StoreHarness<Tx = never> {
   readonly store: Store<Tx>
@@ -27,7 +28,7 @@ export interface ExerciseStoreOptions<Tx> {
  * @example exerciseStore({ test, setup: () => ({ store: myStore(clock), advance: (ms) => clock.advance(ms) }) })
  */
 export function exerciseStore<Tx>({ test, setup }: ExerciseStoreOptions<Tx>): void {
-  const cases: StoreCase<Tx>[] = [...claimCases, ...leaseCases, ...answerCases, ...retentionCases, ...transactionCases]
+  const cases: StoreCase<Tx>[] = [...claimCases, ...leaseCases, ...answerCases, ...retentionCases, ...upkeepCases, ...transactionCases]
   for (const { name, run } of cases) {
     test(name, async () => run(await setup()))
   }

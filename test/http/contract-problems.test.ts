@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { neverStarted } from '../../src/core/system-answers.js'
 import { type ProblemCode, problems } from '../../src/http/problems.js'
 import { createOnce, reply } from '../../src/index.js'
 import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
@@ -55,6 +56,17 @@ const ways: Record<ProblemCode, (bundle: Bundle, options: { problemBase?: string
     await send({ key, body }).catch(() => {})
     return send({ key, body })
   },
+  async never_started({ handler, caller }, options) {
+    // What workers leave behind of a key that they never came to.
+    const { send } = handler(options)
+    await send({ key, body })
+    const { headers, body: bytes } = neverStarted
+    await database.pool.query(
+      `update oncekey.keys set state = 'failed', answer_status = 408, answer_headers = $2, answer_body = $3 where tenant = $1`,
+      [caller, JSON.stringify(headers), bytes],
+    )
+    return send({ key, body })
+  },
   async interrupted({ handler, advance }, options) {
     const { work, arrived, open } = gated()
     const { send } = handler(options, (n, run) => (n === 1 ? work(n, run) : reply(201)))
@@ -64,6 +76,10 @@ const ways: Record<ProblemCode, (bundle: Bundle, options: { problemBase?: string
     await send({ key, body })
     open()
     return first
+  },
+  async shutting_down({ handler, once }, options) {
+    await once.stop()
+    return handler(options).send({ key, body })
   },
   async store_unavailable({ profile }, options) {
     const pool = database.createPool()
@@ -78,7 +94,7 @@ async function provoke(profile: ProfileName, code: ProblemCode, options: { probl
 }
 
 const codes = Object.keys(problems) as ProblemCode[]
-const withRetryAfter: ProblemCode[] = ['key_in_use', 'interrupted', 'store_unavailable']
+const withRetryAfter: ProblemCode[] = ['key_in_use', 'interrupted', 'shutting_down', 'store_unavailable']
 
 describe('in the ietf profile', () => {
   test.each(codes)('P1 %s is application/problem+json with type, title, status, detail, code and a Link', async (code) => {

@@ -1,6 +1,6 @@
 import type { Answer } from '../../core/answer.js'
 import type { AfterFailure } from '../../core/policy.js'
-import { outcomeUnknown, workFailed } from '../../core/system-answers.js'
+import { neverStarted, outcomeUnknown, workFailed } from '../../core/system-answers.js'
 import type { Outcome } from '../../engine/outcome.js'
 import type { HttpSettings } from '../options.js'
 import { parseKey } from '../parse-key.js'
@@ -34,7 +34,10 @@ export function routeAnswers(settings: HttpSettings<never>, { afterFailure, fail
     ...(opaque || needsJson(settings) ? [] : [problem({ code: 'media_type_unsupported' })]),
     outcome('key_reused', { kind: 'mismatch', part: 'body' }),
     ...failures(),
+    // Where the same operation is served asynchronously, too.
+    ...(opaque ? [] : [outcome('never_started', replayed(neverStarted, 'failed'))]),
     problem({ code: 'interrupted', retryAfterSeconds: 1 }),
+    problem({ code: 'shutting_down', retryAfterSeconds: 1 }),
     ...(opaque && failOpen ? [] : [problem({ code: 'store_unavailable', retryAfterSeconds: 1 })]),
   ]
 

@@ -7,6 +7,7 @@ import { expiryAtFinish } from '../../core/retention.js'
 import type { KeyClaim, Store, WriteResult } from '../../core/store.js'
 import { holderGone, outcomeUnknown } from '../../core/system-answers.js'
 import { execute, isReport, report } from '../../core/verdict.js'
+import { memoryUpkeep } from './memory-upkeep.js'
 
 /**
  * The smallest correct store, for unit tests and for reading first. Nothing in it waits, so each verb is atomic. It lives
@@ -14,9 +15,12 @@ import { execute, isReport, report } from '../../core/verdict.js'
  */
 export function memoryStore({ clock = systemClock }: { clock?: Clock } = {}): Store {
   const records = new Map<string, KeyRecord>()
+  /** When a worker may take a key that waits. */
+  const due = new Map<string, number>()
 
   return {
     durability: 'process',
+    upkeep: memoryUpkeep(clock, records, due),
 
     async keyClaim(claim) {
       const ref = checkKeyRef(claim)
@@ -61,7 +65,8 @@ export function memoryStore({ clock = systemClock }: { clock?: Clock } = {}): St
       }))
     },
 
-    async keyRelease({ lease, reason = null }) {
+    async keyRelease({ lease, reason = null, dueInMs = 0 }) {
+      due.set(lease.id, clock.now() + dueInMs)
       return write(lease, 'pending', () => ({ reason }))
     },
 
@@ -81,7 +86,10 @@ export function memoryStore({ clock = systemClock }: { clock?: Clock } = {}): St
 
     async keyReap({ limit }) {
       const expired = [...records.values()].filter((record) => isExpired(record, clock.now())).slice(0, limit)
-      for (const { id } of expired) records.delete(id)
+      for (const { id } of expired) {
+        records.delete(id)
+        due.delete(id)
+      }
       return expired.length
     },
   }

@@ -1,10 +1,11 @@
 import { checkKeyRef, keyId } from '../../core/key.js'
-import type { AdvanceResult, StepStore, Store, WriteResult } from '../../core/store.js'
+import type { AdvanceResult, StepStore, Store, UpkeepStore, WriteResult } from '../../core/store.js'
 import { claimer } from './claim.js'
 import type { Connection, Queryable } from './connections/connection.js'
 import { isSerializationFailure, translated } from './driver-errors.js'
 import { checkSchema } from './migrate.js'
 import { postgresSteps } from './postgres-steps.js'
+import { postgresUpkeep } from './postgres-upkeep.js'
 import { keyFinish } from './queries/key-finish.js'
 import { keyHeartbeat } from './queries/key-heartbeat.js'
 import { keyPark } from './queries/key-park.js'
@@ -20,10 +21,16 @@ export interface PostgresStoreOptions {
    * is never reaped. Resolutions of parked keys are noted in any case. Default false.
    */
   audit?: boolean
+  /**
+   * For tables that are distributed over several servers (Citus, by tenant): background work then uses no `skip locked`, which those
+   * cannot do across tenants. It costs a wait where a row is locked. Default false.
+   */
+  distributed?: boolean
 }
 
 export interface PostgresStore<Tx> extends Store<Tx> {
   readonly steps: StepStore<Tx>
+  readonly upkeep: UpkeepStore
 }
 
 /** How often a statement that lost against another transaction is sent again. */
@@ -32,9 +39,9 @@ const maxTries = 20
 /** Keys in the database of the user's own data: durable, fenced, and able to share a transaction with it. */
 export function postgresStore<Tx>(
   connection: Connection<Tx>,
-  { schema = 'oncekey', audit = false }: PostgresStoreOptions = {},
+  { schema = 'oncekey', audit = false, distributed = false }: PostgresStoreOptions = {},
 ): PostgresStore<Tx> {
-  const tables = tablesOf(schema, audit)
+  const tables = tablesOf(schema, { audit, distributed })
   const { claim, peek, read } = claimer(tables)
   const heartbeat = keyHeartbeat(tables)
   const finish = keyFinish(tables)
@@ -58,6 +65,7 @@ export function postgresStore<Tx>(
     },
     keyReap: ({ limit }) => ask((db) => reap(db, limit)),
 
+    upkeep: postgresUpkeep(tables, ask),
     steps: postgresSteps({ connection, tables, schema, ask, claim, finish, read }),
   }
 

@@ -8,10 +8,24 @@ export interface Tables {
   /** Null when no trail is kept. */
   readonly audit: string | null
   readonly auditTable: string
+  readonly upkeep: string
+  /**
+   * Leaves rows of `key` alone that somebody has locked: one frozen transaction must not hold up everybody else's upkeep. Empty where
+   * the tables are distributed, which cannot do that across tenants; a conditional write then waits for such a row.
+   */
+  readonly skippingLocked: string
 }
 
-export function tablesOf(schema: string, audit: boolean): Tables {
+export function tablesOf(schema: string, { audit = false, distributed = false }: { audit?: boolean; distributed?: boolean } = {}): Tables {
   const quoted = quotedSchema(schema)
   const auditTable = `${quoted}.audit`
-  return { keys: `${quoted}.keys`, steps: `${quoted}.steps`, jobs: `${quoted}.jobs`, audit: audit ? auditTable : null, auditTable }
+  return {
+    keys: `${quoted}.keys`,
+    steps: `${quoted}.steps`,
+    jobs: `${quoted}.jobs`,
+    audit: audit ? auditTable : null,
+    auditTable,
+    upkeep: `${quoted}.upkeep`,
+    skippingLocked: distributed ? '' : 'for no key update of key skip locked',
+  }
 }

@@ -12,6 +12,7 @@ export async function postgresHarness<Tx>(connection: Connection<Tx>, options: P
       const past = (column: string) => `${column} = ${column} - $1::float8 * interval '1 millisecond'`
       const columns = ['created_at', 'expires_at', 'reap_after', 'locked_until', 'due_at']
       await connection.query(`update ${schema}.keys set ${columns.map(past).join(', ')}`, [ms])
+      await connection.query(`update ${schema}.upkeep set ${['frontier', 'held_until'].map(past).join(', ')}`, [ms])
     },
     marks: {
       async leave(tx, mark) {

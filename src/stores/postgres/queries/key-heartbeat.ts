@@ -10,7 +10,7 @@ import { after } from './key-row.js'
  * process lapse. Such rows come back as `busy`. The leases travel as one JSON text: every driver sends that alike, and
  * heartbeats are too few to care.
  */
-export function keyHeartbeat({ keys }: Tables) {
+export function keyHeartbeat({ keys, skippingLocked }: Tables) {
   const leases = `json_to_recordset($1::text::json)
       as lease (position integer, tenant text, id uuid, incarnation uuid, fence integer, ms float8)`
   const held = `key.tenant = lease.tenant and key.id = lease.id and key.incarnation = lease.incarnation
@@ -20,7 +20,7 @@ export function keyHeartbeat({ keys }: Tables) {
       select lease.position, key.tenant, key.id, lease.ms
       from ${leases} join ${keys} as key on ${held}
       order by key.tenant, key.id
-      for no key update of key skip locked
+      ${skippingLocked}
     )
     update ${keys} as key set locked_until = ${after('clock_timestamp()', 'held.ms')}
     from held where key.tenant = held.tenant and key.id = held.id

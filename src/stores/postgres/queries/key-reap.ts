@@ -1,30 +1,36 @@
 import type { Queryable } from '../connections/connection.js'
 import type { Tables } from '../tables.js'
+import { keyList, keyListValue } from './key-list.js'
 
 /**
- * Deletes expired keys, oldest first. The row that is deleted is asked for its state and expiry again: it may have been used
- * anew since it was found. Rows that somebody has locked are left for the next time. Step
- * results go with their key.
+ * Deletes expired keys, oldest first, with the results of their steps. The row that is deleted is asked for its state and expiry again:
+ * it may have been used anew since it was found. Rows that somebody has locked are left for the next time.
  */
-export function keyReap({ keys, steps }: Tables) {
-  const expired = `state in ('complete', 'failed') and expires_at <= clock_timestamp()`
-  const text = `
+export function keyReap({ keys, steps, skippingLocked }: Tables) {
+  const expired = `key.state in ('complete', 'failed') and key.expires_at <= clock_timestamp()`
+  const find = `
+    select key.tenant, key.id::text as id from ${keys} as key
+    where key.reap_after < 'infinity' and key.reap_after <= (select clock_timestamp()) and ${expired}
+    order by key.reap_after limit $1`
+  const remove = `
     with found as materialized (
-      select tenant, id from ${keys}
-      where reap_after <= clock_timestamp() and ${expired}
-      order by reap_after limit $1
-      for update skip locked
+      select key.tenant, key.id from ${keyList('$1')} join ${keys} as key on key.tenant = wanted.tenant and key.id = wanted.id
+      where ${expired}
+      order by key.tenant, key.id
+      ${skippingLocked}
     ), deleted as (
-      delete from ${keys} using found
-      where ${keys}.tenant = found.tenant and ${keys}.id = found.id and ${expired}
-      returning ${keys}.tenant, ${keys}.id
+      delete from ${keys} as key using found
+      where key.tenant = found.tenant and key.id = found.id and ${expired}
+      returning key.tenant, key.id
     ), forgotten as (
-      delete from ${steps} using deleted where ${steps}.tenant = deleted.tenant and ${steps}.key_id = deleted.id
+      delete from ${steps} as step using deleted where step.tenant = deleted.tenant and step.key_id = deleted.id
     )
     select count(*)::integer as count from deleted`
 
   return async (db: Queryable, limit: number): Promise<number> => {
-    const [row] = await db.query(text, [limit])
+    const rows = await db.query(find, [limit])
+    if (rows.length === 0) return 0
+    const [row] = await db.query(remove, [keyListValue(rows)])
     return row?.count ?? 0
   }
 }

@@ -1,0 +1,5 @@
+export { type CompleterOptions, completer } from './completer.js'
+export { type ReaperOptions, reaper } from './reaper.js'
+export type { Counts, Service } from './service.js'
+export { type SweeperOptions, sweeper } from './sweeper.js'
+export { type WorkersOptions, workers } from './workers.js'

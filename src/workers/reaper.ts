@@ -1,0 +1,56 @@
+import { type Duration, durationMs } from '../core/duration.js'
+import type { Once } from '../create-once.js'
+import { upkeepOf, workerParts } from './parts.js'
+import { createService, type Service } from './service.js'
+
+export interface ReaperOptions {
+  /** How often it looks. Too low: statements for nothing. Too high: the table is larger than it need be. Default 30 s. */
+  every?: Duration
+  /** How many keys it deletes in one statement. Too low: more statements. Too high: claims wait behind a long one. Default 1,000. */
+  batch?: number
+  /**
+   * How many it deletes in a second, at most. Too low: the table grows faster than it is reaped. Too high: claims feel it
+   * (docs/decisions/0008 has numbers). `false`: as fast as it can. Default 20,000.
+   */
+  perSecond?: number | false
+}
+
+/**
+ * Deletes keys past their retention, with their results: complete and failed ones only. Ends keys that nobody came back for: those that
+ * were never claimed fail with 408, all others are parked for a person, because they may have taken effect.
+ */
+export function reaper<Tx>(once: Once<Tx>, { every = '30s', batch = 1_000, perSecond = 20_000 }: ReaperOptions = {}): Service {
+  const parts = workerParts(once, 'reaper')
+  const upkeep = upkeepOf(once, 'reaper')
+  const { store, report } = once.internals.parts
+  const { clock } = parts
+  const pauseMs = perSecond === false ? 0 : (batch / perSecond) * 1_000
+
+  return createService({
+    ...parts,
+    intervalMs: durationMs(every, 'every'),
+    async run(stopping) {
+      const counts = { reaped: 0, timedOut: 0, parked: 0 }
+      for (let more = true; more && !stopping.aborted; ) {
+        const startedAt = clock.monotonic()
+        const reaped = await store.keyReap({ limit: batch })
+        counts.reaped += reaped
+        more = reaped === batch
+        if (more) await pause(pauseMs - (clock.monotonic() - startedAt))
+      }
+      for (let more = true; more && !stopping.aborted; ) {
+        const ended = await upkeep.keysTimeOut({ limit: batch })
+        for (const { to, fence, reason, ...ref } of ended) {
+          counts[to === 'failed' ? 'timedOut' : 'parked'] += 1
+          report(ref, to === 'failed' ? { type: 'timed-out' } : { type: 'parked', error: new Error(reason) })
+        }
+        more = ended.length === batch
+      }
+      return counts
+    },
+  })
+
+  function pause(delayMs: number): Promise<void> | void {
+    if (delayMs > 0) return new Promise((resolve) => clock.schedule(resolve, delayMs))
+  }
+}

@@ -1,8 +1,7 @@
 import { type Duration, durationMs } from '../core/duration.js'
-import { OncekeyError } from '../core/errors.js'
 import { type KeyRef, keyId } from '../core/key.js'
 import type { Once } from '../create-once.js'
-import { upkeepOf, workerParts } from './parts.js'
+import { checkCount, upkeepOf, workerParts } from './parts.js'
 import { createService, type Service } from './service.js'
 
 export interface CompleterOptions {
@@ -24,10 +23,8 @@ export interface CompleterOptions {
 export function completer<Tx>(once: Once<Tx>, { every = '1s', slots = 10, maxAttempts = 12 }: CompleterOptions = {}): Service {
   const parts = workerParts(once, 'completer')
   const upkeep = upkeepOf(once, 'completer')
-  for (const [name, value] of Object.entries({ slots, maxAttempts })) {
-    if (Number.isInteger(value) && value > 0) continue
-    throw new OncekeyError('option_invalid', `${name} is ${String(value)}: it is a whole number from 1 on.`)
-  }
+  checkCount('slots', slots)
+  checkCount('maxAttempts', maxAttempts)
   const { operations, onEnqueued } = once.internals
   const { running } = once.internals.parts
   const underWay = new Map<string, Promise<void>>()
@@ -54,10 +51,7 @@ export function completer<Tx>(once: Once<Tx>, { every = '1s', slots = 10, maxAtt
       await Promise.all(underWay.values())
     },
     async runOnce() {
-      do {
-        await fillSlots()
-        await Promise.race(underWay.values())
-      } while (underWay.size > 0)
+      for (await fillSlots(); underWay.size > 0; await fillSlots()) await Promise.race(underWay.values())
       return takeCounts()
     },
   }

@@ -1,6 +1,6 @@
 import { type Duration, durationMs } from '../core/duration.js'
 import type { Once } from '../create-once.js'
-import { upkeepOf, workerParts } from './parts.js'
+import { checkCount, upkeepOf, workerParts } from './parts.js'
 import { createService, type Service } from './service.js'
 
 export interface ReaperOptions {
@@ -22,6 +22,8 @@ export interface ReaperOptions {
 export function reaper<Tx>(once: Once<Tx>, { every = '30s', batch = 1_000, perSecond = 20_000 }: ReaperOptions = {}): Service {
   const parts = workerParts(once, 'reaper')
   const upkeep = upkeepOf(once, 'reaper')
+  checkCount('batch', batch)
+  if (perSecond !== false) checkCount('perSecond', perSecond)
   const { store, report } = once.internals.parts
   const { clock } = parts
   const pauseMs = perSecond === false ? 0 : (batch / perSecond) * 1_000

@@ -1,6 +1,6 @@
 import { type Duration, durationMs } from '../core/duration.js'
 import type { Once } from '../create-once.js'
-import { upkeepOf, workerParts } from './parts.js'
+import { checkCount, upkeepOf, workerParts } from './parts.js'
 import { createService, type Service } from './service.js'
 
 export interface SweeperOptions {
@@ -20,6 +20,7 @@ export interface SweeperOptions {
 export function sweeper<Tx>(once: Once<Tx>, { every = '5s', batch = 5_000 }: SweeperOptions = {}): Service {
   const parts = workerParts(once, 'sweeper')
   const upkeep = upkeepOf(once, 'sweeper')
+  checkCount('batch', batch)
   const intervalMs = durationMs(every, 'every')
   const { report } = once.internals.parts
   const holder = parts.random.uuid()

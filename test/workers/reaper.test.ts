@@ -1,0 +1,116 @@
+import { describe, expect, test } from 'vitest'
+import { reply } from '../../src/index.js'
+import { reaper } from '../../src/workers/index.js'
+import { codeOf } from '../support/code-of.js'
+import { useDatabase } from '../support/postgres/database.js'
+import { setup } from './setup.js'
+
+const database = useDatabase()
+
+const nothing = { reaped: 0, timedOut: 0, parked: 0 }
+const day = 86_400_000
+
+test('deletes what is past its retention, in batches, and nothing else', async () => {
+  const { once, tenant, advance, abandon, record } = await setup(database)
+  const finished = (key: string, retention: '1h' | '48h' | 'forever') =>
+    once.execute({ tenant, scope: 'pay', key, fingerprint: false, afterFailure: 'rerun', retention }, () => reply(201))
+  await Promise.all(Array.from({ length: 25 }, (_, number) => finished(`short-${number}`, '1h')))
+  await finished('long', '48h')
+  await finished('for ever', 'forever')
+  await abandon('unfinished')
+  await advance(day)
+  expect(await reaper(once, { batch: 10 }).runOnce()).toEqual({ ...nothing, reaped: 25 })
+  const states = await Promise.all(['short-0', 'long', 'for ever', 'unfinished'].map(async (key) => (await record(key))?.state))
+  expect(states).toEqual([undefined, 'complete', 'complete', 'processing'])
+  expect(await reaper(once).runOnce()).toEqual(nothing)
+})
+
+test('takes the results of its steps along', async () => {
+  const { once, tenant, advance } = await setup(database)
+  const operation = once.operation('steps', { retention: '1h' }, async (run) => {
+    await run.phase('one', () => 1)
+    return reply(201)
+  })
+  await operation.run({ tenant, key: 'k', input: null })
+  const steps = async () => (await database.pool.query('select name from oncekey.steps where tenant = $1', [tenant])).rows.length
+  expect(await steps()).toBe(1)
+  await advance(day)
+  await reaper(once).runOnce()
+  expect(await steps()).toBe(0)
+})
+
+test('parks what nobody came back for, and tells so', async () => {
+  const { once, tenant, advance, eventsOf, record } = await setup(database)
+  const work = () => {
+    throw new Error('never again')
+  }
+  const options = { tenant, scope: 'pay', key: 'left', fingerprint: false, afterFailure: 'rerun', retention: '1h' } as const
+  await expect(once.execute(options, work)).rejects.toThrow()
+  await advance(day)
+  expect(await reaper(once).runOnce()).toEqual({ ...nothing, parked: 1 })
+  expect(await record('left')).toMatchObject({ state: 'parked', reason: 'nobody came back for it within its retention' })
+  expect(eventsOf('parked')).toMatchObject([{ tenant, key: 'left' }])
+  expect((await once.execute(options, () => reply(201))).kind).toBe('parked')
+})
+
+test('makes a key due again that the sweeper must have overlooked', async () => {
+  const { once, tenant, advance, abandon } = await setup(database)
+  await abandon('overlooked')
+  await advance(2 * day)
+  await database.pool.query(`update oncekey.upkeep set frontier = clock_timestamp()`)
+  await reaper(once).runOnce()
+  const { rows } = await database.pool.query(
+    'select due_at > clock_timestamp() - interval $$10 seconds$$ as due from oncekey.keys where tenant = $1',
+    [tenant],
+  )
+  expect(rows).toEqual([{ due: true }])
+})
+
+describe.each([false, true])('with distributed: %s', (distributed) => {
+  test('leaves a key that was used anew since it was found', async () => {
+    const { once, store, tenant, advance, record } = await setup(database, { distributed })
+    const options = { tenant, scope: 'pay', key: 'k', fingerprint: false, afterFailure: 'rerun', retention: '1h' } as const
+    await once.execute(options, () => reply(201))
+    await advance(day)
+    // The reaper found it, and waits for its row, which a claim has begun to use again.
+    const anew = await database.pool.connect()
+    await anew.query('begin')
+    await anew.query(`update oncekey.keys set expires_at = clock_timestamp() + interval '1 hour' where tenant = $1`, [tenant])
+    const reaping = store.keyReap({ limit: 10 })
+    await anew.query('commit')
+    anew.release()
+    await reaping
+    await reaper(once).runOnce()
+    expect((await record('k'))?.state).toBe('complete')
+  })
+
+  test('reaps with eight processes at it: each key is counted once', async () => {
+    const { newOnce, tenant, advance } = await setup(database, { distributed })
+    const once = newOnce()
+    await advance(2 * day)
+    await reaper(once).runOnce()
+    const execute = (key: string) =>
+      once.execute({ tenant, scope: 'pay', key, fingerprint: false, afterFailure: 'rerun', retention: '1h' }, () => reply(201))
+    await Promise.all(Array.from({ length: 200 }, (_, number) => execute(`key-${number}`)))
+    await advance(2 * day)
+    const counts = await Promise.all(Array.from({ length: 8 }, () => reaper(newOnce(), { batch: 25 }).runOnce()))
+    expect(counts.reduce((sum, { reaped = 0 }) => sum + reaped, 0)).toBe(200)
+  })
+})
+
+test('finds expired keys by their index', async () => {
+  const { rows } = await database.pool.query(
+    `explain (costs off) select 1 from oncekey.keys as key
+     where key.reap_after < 'infinity' and key.reap_after <= (select clock_timestamp()) order by key.reap_after limit 10`,
+  )
+  expect(JSON.stringify(rows)).toContain('keys_reap_after')
+})
+
+test('checks its options', async () => {
+  const { once } = await setup(database)
+  for (const options of [{ batch: 0 }, { perSecond: 0 }, { perSecond: -1 }]) {
+    expect(codeOf(() => reaper(once, options))).toBe('option_invalid')
+  }
+  expect(codeOf(() => reaper(once, { every: 'daily' as never }))).toBe('duration_invalid')
+  expect(codeOf(() => reaper(once, { perSecond: false }))).toBe(null)
+})

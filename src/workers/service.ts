@@ -67,8 +67,13 @@ export function createService({ name, clock, random, intervalMs, run, onRun, onE
   function rest(delayMs: number, signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       if (signal.aborted) return resolve()
-      const cancel = clock.schedule(resolve, delayMs, { background: true })
-      signal.addEventListener('abort', () => [cancel(), resolve()], { once: true })
+      const end = () => {
+        cancel()
+        signal.removeEventListener('abort', end)
+        resolve()
+      }
+      const cancel = clock.schedule(end, delayMs, { background: true })
+      signal.addEventListener('abort', end)
     })
   }
 }

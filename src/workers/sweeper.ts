@@ -24,8 +24,8 @@ export function sweeper<Tx>(once: Once<Tx>, { every = '5s', batch = 5_000 }: Swe
   const intervalMs = durationMs(every, 'every')
   const { report } = once.internals.parts
   const holder = parts.random.uuid()
-  // Long enough for a slow page; if the process dies, another one has the turn at its next look but a few.
-  const turnMs = Math.max(3 * intervalMs, 10_000)
+  // Over before the others look again, should this process die. Two that sweep at once do no harm: it is work for nothing.
+  const turnMs = intervalMs / 2
 
   return createService({
     ...parts,

@@ -84,6 +84,9 @@ describe('options.md', () => {
     ['PolicyOptions', 'src/core/policy.ts', 'Policy'],
     ['FingerprintRequest', 'src/core/fingerprint/version-1.ts', 'Fingerprint request'],
     ['PostgresStoreOptions', 'src/stores/postgres/postgres-store.ts', 'postgresStore'],
+    ['SweeperOptions', 'src/workers/sweeper.ts', 'sweeper'],
+    ['CompleterOptions', 'src/workers/completer.ts', 'completer'],
+    ['ReaperOptions', 'src/workers/reaper.ts', 'reaper'],
     ['MigrateOptions', 'src/stores/postgres/migrate.ts', 'migrate and migrationSql'],
     ['LocalOptions', 'src/phases/admission.ts', 'once.local'],
     ['CallOptions', 'src/phases/call.ts', 'run.call'],
@@ -227,6 +230,10 @@ describe('store-contract.md', () => {
 
   test('lists exactly the members of the optional steps', () => {
     expect(named('Steps')).toEqual(membersOf('StepStore', 'src/core/store.ts'))
+  })
+
+  test('lists exactly the members of the optional upkeep', () => {
+    expect(named('Upkeep')).toEqual(membersOf('UpkeepStore', 'src/core/store.ts'))
   })
 
   test('lists exactly the rules that stores share', () => {

@@ -1,0 +1,49 @@
+import type pg from 'pg'
+import { createOnce } from '../../src/index.js'
+import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
+import { reaper } from '../../src/workers/index.js'
+import { sizes, writeExpiredKeys } from './expired-keys.js'
+
+export interface BloatRound {
+  readonly round: number
+  readonly reaped: number
+  readonly heapBytes: number
+  readonly indexBytes: number
+}
+
+/** Fills and reaps the table again and again. Vacuuming is autovacuum's business; it is waited for, as a quiet hour would. */
+export async function measureBloat(pool: pg.Pool, { rounds, keys }: { rounds: number; keys: number }): Promise<BloatRound[]> {
+  const client = await pool.connect()
+  await client.query('truncate oncekey.keys')
+  const service = reaper(createOnce({ store: postgresStore(fromPg(pool)) }), { perSecond: false })
+  const results: BloatRound[] = []
+  for (let round = 1; round <= rounds; round += 1) {
+    await writeExpiredKeys(client, keys)
+    const { reaped = 0 } = await service.runOnce()
+    await vacuumed(client)
+    const { heapBytes, indexBytes } = await sizes(client)
+    results.push({ round, reaped, heapBytes, indexBytes })
+    console.error(`round ${round}: reaped ${reaped}, heap ${mebibytes(heapBytes)}, indexes ${mebibytes(indexBytes)}`)
+  }
+  client.release()
+  return results
+}
+
+/** Waits until autovacuum has been there since the keys were deleted. */
+async function vacuumed(client: pg.ClientBase): Promise<void> {
+  const read = async () => {
+    await client.query('select pg_stat_force_next_flush()')
+    const { rows } = await client.query(
+      `select autovacuum_count::integer as count, n_dead_tup::integer as dead from pg_stat_user_tables where relid = 'oncekey.keys'::regclass`,
+    )
+    return rows[0] as { count: number; dead: number }
+  }
+  for (const deadline = performance.now() + 120_000; ; ) {
+    const { dead } = await read()
+    if (dead < 1_000) return
+    if (performance.now() > deadline) throw new Error('autovacuum did not come')
+    await new Promise((resolve) => setTimeout(resolve, 200))
+  }
+}
+
+export const mebibytes = (bytes: number) => `${(bytes / 2 ** 20).toFixed(1)} MiB`

@@ -1,0 +1,37 @@
+import type pg from 'pg'
+
+/**
+ * Writes keys as requests do, in batches: a claim inserts, a finish updates in place. They are past their retention from the start, so
+ * that nothing but those two writes shapes the table.
+ */
+export async function writeExpiredKeys(client: pg.ClientBase, count: number, bodyBytes = 300): Promise<void> {
+  const batch = 64
+  for (let written = 0; written < count; written += batch) {
+    await client
+      .query(
+        `with inserted as (
+         insert into oncekey.keys (tenant, id, scope, key, state, incarnation, owner, fence, after_failure, fingerprint,
+                                   created_at, locked_until, due_at, expires_at, reap_after)
+         select 'expired', gen_random_uuid(), 'orders.create', gen_random_uuid()::text, 'processing', gen_random_uuid(), gen_random_uuid(),
+                1, 'rerun', decode(repeat('ab', 41), 'hex'), time, time, time, time + interval '1 hour', time + interval '1 hour'
+         from generate_series(1, $1), lateral (select clock_timestamp() - interval '2 hours' as time) as clock
+         returning id)
+       select id from inserted`,
+        [Math.min(batch, count - written)],
+      )
+      .then(({ rows }) =>
+        client.query(
+          `update oncekey.keys set state = 'complete', locked_until = null, answer_status = 201, answer_headers = '[]', answer_body = $2
+         where tenant = 'expired' and id = any($1)`,
+          [rows.map(({ id }) => id), Buffer.alloc(bodyBytes, 'x')],
+        ),
+      )
+  }
+}
+
+export async function sizes(client: pg.ClientBase): Promise<{ heapBytes: number; indexBytes: number; rows: number }> {
+  const { rows } = await client.query(`
+    select pg_table_size('oncekey.keys')::float8 as heap, pg_indexes_size('oncekey.keys')::float8 as index,
+      (select count(*)::float8 from oncekey.keys) as rows`)
+  return { heapBytes: rows[0].heap, indexBytes: rows[0].index, rows: rows[0].rows }
+}

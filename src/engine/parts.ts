@@ -4,8 +4,9 @@ import type { Fingerprint, FingerprintRequest } from '../core/fingerprint/finger
 import type { KeyRef } from '../core/key.js'
 import type { PolicyOptions } from '../core/policy.js'
 import type { KeyStore } from '../core/store.js'
-import type { Report } from './events.js'
+import type { Report, ReportWorker } from './events.js'
 import type { LeaseKeeper } from './lease-keeper.js'
+import type { Span } from './telemetry.js'
 
 /** What the parts of the engine share. */
 export interface EngineParts {
@@ -13,6 +14,9 @@ export interface EngineParts {
   readonly clock: Clock
   readonly random: Random
   readonly report: Report
+  readonly reportWorker: ReportWorker
+  /** Undefined without telemetry: then nothing is wrapped. */
+  readonly span: Span | undefined
   readonly leaseKeeper: LeaseKeeper
   readonly defaults: PolicyOptions
   readonly storeTimeoutMs: number

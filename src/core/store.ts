@@ -74,6 +74,8 @@ export interface StepStore<Tx> {
   keyResolve(resolve: KeyResolve): Promise<ResolveResult>
   /** What is noted of a key's life, oldest first; empty unless the store keeps an audit trail. */
   auditRead(ref: KeyRef): Promise<AuditEntry[]>
+  /** The age of the oldest job that is not delivered yet, over all tenants; 0 if there is none. */
+  jobsLagMs(): Promise<number>
 }
 
 /** `repeated`: this very write was committed before, and its acknowledgement was lost. The transaction it is in must not commit again. */

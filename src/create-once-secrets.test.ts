@@ -61,9 +61,9 @@ describe('what is stored of an answer', () => {
     })
     expect(await once.execute(request, () => whole)).toMatchObject({ kind: 'executed', answer: whole, stored: true })
     expect(events).toEqual([
-      { ...ref, type: 'executing', attempt: 1 },
+      { ...ref, type: 'executing', attempt: 1, takenOver: false, recoveryPoint: null, by: 'request' },
       { ...ref, type: 'redaction-failed', error },
-      { ...ref, type: 'finished', status: 201 },
+      { ...ref, type: 'finished', status: 201, durationMs: expect.any(Number), committed: true },
     ])
     const kept = { status: 201, headers: [], body: new Uint8Array(), omittedBytes: whole.body.length }
     expect((await store.keyRead(ref))?.answer).toEqual(kept)

@@ -9,12 +9,14 @@ import type { EncryptionOptions } from './core/key-ring.js'
 import { type PolicyOptions, resolvePolicy } from './core/policy.js'
 import { sealedStore } from './core/sealed-store.js'
 import type { AuditEntry, Store } from './core/store.js'
-import { type OnceEvent, reporter, workerReporter } from './engine/events.js'
+import { type Logger, logTo } from './engine/event-log.js'
+import { type OnceEvent, reporter } from './engine/events.js'
 import { type ExecuteOptions, execute } from './engine/execute.js'
 import { LeaseKeeper } from './engine/lease-keeper.js'
 import type { Outcome } from './engine/outcome.js'
 import type { EngineParts } from './engine/parts.js'
 import { RunningWork } from './engine/running-work.js'
+import { checkTelemetry, guardedApart, guardedSpan, type Telemetry } from './engine/telemetry.js'
 import type { LocalOptions } from './phases/admission.js'
 import type { InputOf, OutputOf, StandardSchema } from './phases/input.js'
 import { defineLocal, type LocalOperation } from './phases/local.js'
@@ -51,8 +53,15 @@ export interface OnceOptions<Tx = never> extends PolicyOptions {
    * Too low: a busy database turns requests away. Too high: they pile up while it is down. Default 5 s.
    */
   storeTimeout?: Duration
-  /** Told of everything that happens to a key in this process. What it throws becomes a warning, and changes nothing. */
+  /**
+   * Told of everything that happens to a key in this process, and of what background work does. What it throws becomes a warning, and
+   * changes nothing.
+   */
   onEvent?: (event: OnceEvent) => unknown
+  /** Gets each event as a line at its level: pino as it is, or `console`. Default: nothing is logged. */
+  logger?: Logger
+  /** Metrics and spans: `telemetry()` of oncekey/opentelemetry. Default: none. */
+  telemetry?: Telemetry
   /** For tests. */
   clock?: Clock
   /** For tests. */
@@ -138,7 +147,13 @@ export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
   }
   // Checked here, so that a wrong default is an error at start and not at the first request.
   resolvePolicy(options)
-  const report = reporter(options.onEvent)
+  const { logger, telemetry } = options
+  if (telemetry) checkTelemetry(telemetry)
+  const { report, reportWorker } = reporter({
+    onEvent: options.onEvent,
+    logger: logger && logTo(logger),
+    telemetry: telemetry && ((event) => telemetry.onEvent(event)),
+  })
   const keepAnswer = answerKeeper({ maxAnswerBytes, neverStore: options.neverStore, redact: options.redact })
   // Always: what was sealed once is opened or refused, and never sent to a client as it is.
   const store = sealedStore(options.store, options.encryption)
@@ -147,8 +162,9 @@ export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
     clock,
     random,
     report,
-    reportWorker: workerReporter(options.onEvent),
-    leaseKeeper: new LeaseKeeper({ store, clock, random, report }),
+    reportWorker,
+    span: telemetry && guardedSpan(telemetry),
+    leaseKeeper: new LeaseKeeper({ store, clock, random, report, apart: telemetry && guardedApart(telemetry) }),
     running: new RunningWork(clock),
     defaults: options,
     storeTimeoutMs: durationMs(storeTimeout, 'storeTimeout'),

@@ -47,10 +47,12 @@ export type {
   WriteResult,
 } from './core/store.js'
 export { createOnce, type Once, type OnceInternals, type OnceOptions } from './create-once.js'
+export type { Logger } from './engine/event-log.js'
 export type { KeyEvent, OnceEvent, WorkerEvent } from './engine/events.js'
 export type { ExecuteOptions } from './engine/execute.js'
 export type { Run } from './engine/held.js'
 export type { Outcome } from './engine/outcome.js'
+export type { SpanAttributes, Telemetry } from './engine/telemetry.js'
 export type { LocalOptions, OperationOutcome, RunRequest } from './phases/admission.js'
 export type { Call, CallOptions, Finding, LookUp } from './phases/call.js'
 export type { InputOf, Issue, OutputOf, StandardSchema } from './phases/input.js'

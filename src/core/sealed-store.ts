@@ -70,6 +70,7 @@ function sealedSteps<Tx>(steps: StepStore<Tx>, ring: KeyRing | undefined): StepS
       return steps.keyResolve({ ...resolve, resolution: { ...resolution, answer } })
     },
     auditRead: (ref) => steps.auditRead(ref),
+    jobsLagMs: () => steps.jobsLagMs(),
   }
 }
 

@@ -76,6 +76,8 @@ export interface StepStore<Tx> {
   keyResolve(resolve: KeyResolve): Promise<ResolveResult>
   /** What is noted of a key's life, oldest first; empty unless the store keeps an audit trail. */
   auditRead(ref: KeyRef): Promise<AuditEntry[]>
+  /** The age of the oldest job that is not delivered yet, over all tenants; 0 if there is none. */
+  jobsLagMs(): Promise<number>
 }
 
 /** The verbs of background work. All processes may use them at once: each key is changed by one of them. */

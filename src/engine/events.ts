@@ -1,69 +1,108 @@
 import type { FingerprintPart } from '../core/fingerprint/fingerprint.js'
 import type { KeyRef } from '../core/key.js'
 
-/** What happened in this process, for logs and metrics. */
-export type OnceEvent = KeyEvent | WorkerEvent
-
-/** What background work did, that is about no single key. */
-export type WorkerEvent =
-  | { readonly type: 'worker-ran'; readonly worker: string; readonly counts: Readonly<Record<string, number>>; readonly durationMs: number }
-  /** It goes on: the next look comes as planned. */
-  | { readonly type: 'worker-failed'; readonly worker: string; readonly error: unknown }
-
-/** What happened to a key in this process. */
+/**
+ * What happened to a key in this process, for logs and metrics. Each `durationMs` is by the monotonic clock; that of a run counts from
+ * the claim, and is absent where this process did not run it.
+ */
 export type KeyEvent = KeyRef &
+  /** `takenOver`: an earlier attempt did not finish, and this one goes on after `recoveryPoint`, the last step that is committed. */
   (
-    | { readonly type: 'executing'; readonly attempt: number }
+    | {
+        readonly type: 'executing'
+        readonly attempt: number
+        readonly takenOver: boolean
+        readonly recoveryPoint: string | null
+        readonly by: 'request' | 'worker'
+      }
     | { readonly type: 'replayed'; readonly state: 'complete' | 'failed' }
     | { readonly type: 'met-in-progress'; readonly retryAfterMs: number }
     | { readonly type: 'mismatched'; readonly part: FingerprintPart }
     | { readonly type: 'met-parked' }
-    | { readonly type: 'finished'; readonly status: number }
-    | { readonly type: 'released'; readonly error: unknown }
-    | { readonly type: 'failed'; readonly error: unknown }
-    | { readonly type: 'parked'; readonly error: unknown }
-    /** Another holder took the key over; whatever this one still does is not stored. */
+    | { readonly type: 'phase-committed'; readonly name: string; readonly durationMs: number }
+    | { readonly type: 'call-returned'; readonly name: string; readonly durationMs: number }
+    /** The other side refused it for good. */
+    | { readonly type: 'call-refused'; readonly name: string; readonly durationMs: number; readonly error: unknown }
+    /** `retry`: it did not happen. `unknown`: nobody knows. */
+    | {
+        readonly type: 'call-failed'
+        readonly name: string
+        readonly durationMs: number
+        readonly meaning: 'retry' | 'unknown'
+        readonly error: unknown
+      }
+    /** The other side was asked about a call of an earlier attempt. */
+    | { readonly type: 'call-looked-up'; readonly name: string; readonly found: 'happened' | 'did-not-happen' | 'unknown' }
+    /** `committed: false`: the answer is in a transaction of the user's, and counts when that is committed. */
+    | { readonly type: 'finished'; readonly status: number; readonly durationMs: number; readonly committed: boolean }
+    | { readonly type: 'released'; readonly error: unknown; readonly durationMs?: number }
+    | { readonly type: 'failed'; readonly error: unknown; readonly durationMs?: number }
+    | { readonly type: 'parked'; readonly error: unknown; readonly durationMs?: number }
+    /** Another holder took the key over; whatever this one still does is not stored. Told once in a run. */
     | { readonly type: 'lease-lost' }
     /** No heartbeat was confirmed in time, so the work was told to stop. */
     | { readonly type: 'lease-in-doubt' }
     | { readonly type: 'max-run-exceeded' }
     | { readonly type: 'heartbeat-failed'; readonly error: unknown }
     /** The work is done, but the store could not be told: a retry will find the key as its `afterFailure` says. */
-    | { readonly type: 'answer-not-stored'; readonly error: unknown }
-    /** Its holder was gone, and the sweeper took it back: to pending, or to what its `afterFailure` says. */
-    | { readonly type: 'swept'; readonly fence: number; readonly to: 'pending' | 'failed' | 'parked'; readonly reason: string }
-    /** It was left to workers, and none came to it within its retention: it failed with 408, and nothing was done. */
-    | { readonly type: 'timed-out' }
+    | { readonly type: 'answer-not-stored'; readonly error: unknown; readonly durationMs?: number }
     /** The `redact` hook threw, or did not return an answer: of the answer only the status is kept. */
     | { readonly type: 'redaction-failed'; readonly error: unknown }
+    /** The store could not be asked, and under `failOpen` the handler runs without protection. */
+    | { readonly type: 'failed-open'; readonly error: unknown }
+    /** A person's word on a parked key. */
+    | { readonly type: 'resolved'; readonly as: 'happened' | 'did-not-happen' | 'failed'; readonly by: string }
+    /** The key is left to workers. */
+    | { readonly type: 'enqueued' }
+    /** The holder was gone, and background work gave the key back or ended it. It says it all: no `failed` or `parked` comes with it. */
+    | { readonly type: 'swept'; readonly fence: number; readonly to: 'pending' | 'failed' | 'parked'; readonly reason: string }
+    /** No worker took the key in time: it ended with a 408, and never ran. */
+    | { readonly type: 'timed-out' }
   )
+
+/** What background work of this process did, in one turn over many keys. */
+export type WorkerEvent =
+  /** `counts` are by what was done: `{ reaped: 12 }`. */
+  | {
+      readonly type: 'worker-ran'
+      readonly worker: string
+      readonly counts: Readonly<Record<string, number>>
+      readonly durationMs: number
+    }
+  /** A turn failed as a whole; the next one comes in its time. */
+  | { readonly type: 'worker-failed'; readonly worker: string; readonly error: unknown }
+
+export type OnceEvent = KeyEvent | WorkerEvent
 
 type WithoutKey<Event> = Event extends unknown ? Omit<Event, keyof KeyRef> : never
 
 export type Report = (ref: KeyRef, event: WithoutKey<KeyEvent>) => void
+export type ReportWorker = (event: WorkerEvent) => void
 
-/** A listener that throws must not change what happens to a key. */
-export function reporter(listener: ((event: OnceEvent) => unknown) | undefined): Report {
-  if (!listener) return () => {}
-  return function report({ tenant, scope, key }, event) {
-    tell(listener, { tenant, scope, key, ...event } as KeyEvent)
+/** Who is told, by the option that named them: a warning says whose fault it is. */
+export type Listeners = Readonly<Record<string, ((event: OnceEvent) => unknown) | undefined>>
+
+/** A listener that throws must not change what happens to a key, nor what the other listeners hear. */
+export function reporter(listeners: Listeners): { readonly report: Report; readonly reportWorker: ReportWorker } {
+  const told = Object.entries(listeners).flatMap(([name, listener]) => (listener ? [{ name, listener }] : []))
+  if (told.length === 0) return { report: () => {}, reportWorker: () => {} }
+
+  function reportWorker(event: OnceEvent): void {
+    for (const { name, listener } of told) {
+      try {
+        const result: unknown = listener(event)
+        if (result instanceof Promise) result.catch((error: unknown) => warn(name, error))
+      } catch (error) {
+        warn(name, error)
+      }
+    }
+  }
+  return {
+    report: ({ tenant, scope, key }, event) => reportWorker({ tenant, scope, key, ...event } as KeyEvent),
+    reportWorker,
   }
 }
 
-/** The same for what is about no single key. */
-export function workerReporter(listener: ((event: OnceEvent) => unknown) | undefined): (event: WorkerEvent) => void {
-  return (event) => listener && tell(listener, event)
-}
-
-function tell(listener: (event: OnceEvent) => unknown, event: OnceEvent): void {
-  try {
-    const result: unknown = listener(event)
-    if (result instanceof Promise) result.catch(warn)
-  } catch (error) {
-    warn(error)
-  }
-}
-
-function warn(error: unknown): void {
-  process.emitWarning(`onEvent threw: ${String(error)}`, { code: 'ONCEKEY_LISTENER' })
+export function warn(name: string, error: unknown): void {
+  process.emitWarning(`${name} threw: ${String(error)}`, { code: 'ONCEKEY_LISTENER' })
 }

@@ -72,7 +72,7 @@ describe.each(failures)('work that %s', (_, fail, error) => {
     const { once, request, store, events } = setup('rerun')
     expect(await errorOf(once.execute(request, work))).toEqual({ error })
     expect(await store.keyRead(ref)).toMatchObject({ state: 'pending', reason: expect.any(String) })
-    expect(events.at(-1)).toEqual({ ...ref, type: 'released', error })
+    expect(events.at(-1)).toEqual({ ...ref, type: 'released', error, durationMs: 0 })
     const outcome = await once.execute(request, attemptOf)
     expect(outcome.kind === 'executed' && bodyOf(outcome.answer)).toEqual({ attempt: 2, fence: 2 })
   })
@@ -80,14 +80,14 @@ describe.each(failures)('work that %s', (_, fail, error) => {
   test('is replayed as a failure under store', async () => {
     const { once, request, events } = setup('store')
     expect(await errorOf(once.execute(request, work))).toEqual({ error })
-    expect(events.at(-1)).toEqual({ ...ref, type: 'failed', error })
+    expect(events.at(-1)).toEqual({ ...ref, type: 'failed', error, durationMs: 0 })
     expect(await once.execute(request, neverRun)).toMatchObject({ kind: 'replayed', state: 'failed', answer: workFailed })
   })
 
   test('stops for a person under park', async () => {
     const { once, request, events } = setup('park')
     expect(await errorOf(once.execute(request, work))).toEqual({ error })
-    expect(events.at(-1)).toEqual({ ...ref, type: 'parked', error })
+    expect(events.at(-1)).toEqual({ ...ref, type: 'parked', error, durationMs: 0 })
     expect(await once.execute(request, neverRun)).toEqual({ kind: 'parked', answer: outcomeUnknown })
     expect(events.at(-1)).toEqual({ ...ref, type: 'met-parked' })
   })

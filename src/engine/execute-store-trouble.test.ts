@@ -135,7 +135,7 @@ describe('a finish', () => {
     const error = trouble('store_failed')
     store.keyFinish.mockRejectedValue(error)
     expect(await once.execute(request, work)).toMatchObject({ kind: 'executed', answer, stored: false, error })
-    expect(events.at(-1)).toEqual({ ...ref, type: 'answer-not-stored', error })
+    expect(events.at(-1)).toEqual({ ...ref, type: 'answer-not-stored', error, durationMs: expect.any(Number) })
   })
 
   test('is tried again for as long as the lease is certain', async () => {
@@ -243,6 +243,6 @@ describe('a failure that cannot be stored', () => {
     store.keyRelease.mockRejectedValue(error)
     store.keyFinish.mockRejectedValue(error)
     await expect(once.execute({ ...request, afterFailure }, () => Promise.reject(boom))).rejects.toBe(boom)
-    expect(events.at(-1)).toEqual({ ...ref, type: 'answer-not-stored', error })
+    expect(events.at(-1)).toEqual({ ...ref, type: 'answer-not-stored', error, durationMs: expect.any(Number) })
   })
 })

@@ -52,8 +52,8 @@ describe('execute', () => {
     expect(outcome).toEqual({ kind: 'executed', answer: reply(201, { id: 'order-1' }), incarnation: expect.any(String), stored: true })
     expect(await store.keyRead(ref)).toMatchObject({ state: 'complete', answer: reply(201, { id: 'order-1' }) })
     expect(events).toEqual([
-      { ...ref, type: 'executing', attempt: 1 },
-      { ...ref, type: 'finished', status: 201 },
+      { ...ref, type: 'executing', attempt: 1, takenOver: false, recoveryPoint: null, by: 'request' },
+      { ...ref, type: 'finished', status: 201, durationMs: 0, committed: true },
     ])
   })
 

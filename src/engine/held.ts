@@ -13,6 +13,7 @@ import { type Outcome, outcomeOf } from './outcome.js'
 import type { EngineParts } from './parts.js'
 import { type Patience, patiently } from './patience.js'
 import { retryDelayMs } from './retry-delay.js'
+import type { SpanAttributes } from './telemetry.js'
 
 /** One holder's attempt at a key, as the work sees it. */
 export interface Run {
@@ -44,8 +45,10 @@ export interface Held {
   readonly policy: Policy
   readonly lease: Lease
   readonly holding: Holding
+  /** On the monotonic clock. */
+  readonly startedAt: number
   /** What earlier attempts at this life of the key left. */
-  readonly before: Omit<Extract<Verdict, { kind: 'execute' }>, 'kind' | 'lease'>
+  readonly before: Omit<Execution, 'kind' | 'lease'>
 }
 
 /** Claims the key, and keeps its lease alive while `work` goes on; or says what became of the claim instead. */
@@ -61,11 +64,13 @@ export async function withKey<R extends Answer>(
   if (verdict.kind !== 'execute') return outcomeOf(parts, claim, verdict)
   const { kind: _, lease, ...before } = verdict
   const { leaseMs, maxRunMs } = policy
-  parts.report(claim, { type: 'executing', attempt: lease.fence })
+  reportExecuting(parts, claim, verdict)
+  const startedAt = parts.clock.monotonic()
   const holding = parts.leaseKeeper.hold(claim, { lease, leaseMs, maxRunMs, since })
-  const held: Held = { parts, claim, policy, lease, holding, before }
+  const held: Held = { parts, claim, policy, lease, holding, startedAt, before }
+  const run = () => (parts.span ? parts.span('oncekey.run', runAttributes(claim, verdict), () => work(held)) : work(held))
   try {
-    return await parts.running.during({ abandon: (error) => abandon(held, error) }, () => work(held))
+    return await parts.running.during({ abandon: (error) => abandon(held, error) }, run)
   } finally {
     holding.letGo()
   }
@@ -75,6 +80,29 @@ export async function withKey<R extends Answer>(
 async function abandon(held: Held, error: OncekeyError): Promise<void> {
   held.holding.abort(error)
   await settleFailure(held, { afterFailure: held.claim.afterFailure, error, dueInMs: 0 })
+}
+
+type Execution = Extract<Verdict, { kind: 'execute' }>
+
+export function reportExecuting({ report }: EngineParts, claim: KeyClaim, { lease, takenOver, recoveryPoint }: Execution): void {
+  report(claim, { type: 'executing', attempt: lease.fence, takenOver, recoveryPoint, by: claim.worker ? 'worker' : 'request' })
+}
+
+/** Of the span of a run. */
+export function runAttributes({ tenant, scope, key, worker }: KeyClaim, { lease, takenOver }: Execution): SpanAttributes {
+  return {
+    'oncekey.tenant': tenant,
+    'oncekey.scope': scope,
+    'oncekey.key': key,
+    'oncekey.attempt': lease.fence,
+    'oncekey.taken_over': takenOver,
+    'oncekey.by': worker ? 'worker' : 'request',
+  }
+}
+
+/** How long a run has taken so far. */
+export function ranForMs({ parts, startedAt }: Held): number {
+  return parts.clock.monotonic() - startedAt
 }
 
 export function runOf({ claim: { tenant, scope, key }, lease: { id, incarnation, fence }, holding: { signal } }: Held): Run {
@@ -113,15 +141,15 @@ export async function storeAnswer<R extends Answer>(held: Held, finished: R, ste
   try {
     result = await patiently(() => parts.store.keyFinish(finish), whileCertain(held), parts)
   } catch (error) {
-    parts.report(claim, { type: 'answer-not-stored', error })
+    parts.report(claim, { type: 'answer-not-stored', error, durationMs: ranForMs(held) })
     return { kind: 'executed', answer, incarnation: lease.incarnation, stored: false, error }
   }
   crashPoint('finish:after')
   if (result === 'lost') {
-    parts.report(claim, { type: 'lease-lost' })
+    holding.tellLost()
     throw leaseLost()
   }
-  parts.report(claim, { type: 'finished', status: answer.status })
+  parts.report(claim, { type: 'finished', status: answer.status, durationMs: ranForMs(held), committed: true })
   return { kind: 'executed', answer, incarnation: lease.incarnation, stored: true }
 }
 
@@ -155,10 +183,11 @@ export async function settleFailure(held: Held, { afterFailure, error, steps = [
   crashPoint('settle:before')
   try {
     const result = await patiently(write, whileCertain(held), parts)
-    report(claim, result === 'done' ? { type, error } : { type: 'lease-lost' })
+    if (result === 'done') report(claim, { type, error, durationMs: ranForMs(held) })
+    else holding.tellLost()
   } catch (storeError) {
     // The lease runs out by itself, and the row remembers `afterFailure`: the next claim settles it.
-    report(claim, { type: 'answer-not-stored', error: storeError })
+    report(claim, { type: 'answer-not-stored', error: storeError, durationMs: ranForMs(held) })
   }
   crashPoint('settle:after')
 }

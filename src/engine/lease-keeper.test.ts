@@ -156,6 +156,17 @@ describe('LeaseKeeper', () => {
     expect(events).toEqual([{ key: 'a', type: 'lease-lost' }])
   })
 
+  test('reports a loss once, also if the work noticed it first', async () => {
+    const { hold, pass, events } = setup(() => ['lost'])
+    const holding = hold('a')
+    holding.tellLost()
+    expect(holding.signal.aborted).toBe(false)
+    await pass(20)
+    holding.tellLost()
+    expect(holding.signal.reason).toMatchObject({ code: 'lease_lost' })
+    expect(events).toEqual([{ key: 'a', type: 'lease-lost' }])
+  })
+
   test('survives heartbeats that fail or find the row busy, as long as the next is confirmed', async () => {
     const { hold, pass, events } = setup((_, beat) => (beat % 4 === 1 ? ['busy'] : beat % 4 === 3 ? Promise.reject(down) : ['renewed']))
     const { signal } = hold('a')

@@ -22,6 +22,8 @@ export interface Holding {
   certainUntil(): number
   /** True once the store said that somebody else has the key. */
   isLost(): boolean
+  /** Reports the loss, once: whoever notices it first. */
+  tellLost(): void
   /** The last write is under way: from now on a heartbeat that finds nothing to renew may be its doing. */
   ending(): void
   /** Tells the work to stop, because its key is about to be taken from it. */
@@ -37,6 +39,7 @@ interface Held extends HoldOptions {
   standing: 'held' | 'lost' | 'expired'
   ending: boolean
   renewing: boolean
+  lossTold: boolean
 }
 
 /** A lease is renewed three times before it runs out: one heartbeat may fail. */
@@ -47,6 +50,8 @@ export interface LeaseKeeperParts {
   readonly clock: Clock
   readonly random: Random
   readonly report: Report
+  /** Calls its argument outside of the context of any request. Default: just calls it. */
+  readonly apart?: ((work: () => void) => void) | undefined
 }
 
 /**
@@ -73,6 +78,7 @@ export class LeaseKeeper {
       standing: 'held',
       ending: false,
       renewing: false,
+      lossTold: false,
     }
     this.#held.add(held)
     this.#planBeat([held])
@@ -80,6 +86,7 @@ export class LeaseKeeper {
       signal: controller.signal,
       certainUntil: () => held.certainUntil,
       isLost: () => held.standing === 'lost',
+      tellLost: () => this.#tellLost(held),
       ending: () => {
         held.ending = true
       },
@@ -93,7 +100,7 @@ export class LeaseKeeper {
 
   /** Sees to it that the next beat comes in time for these leases; never later than it was planned already. */
   #planBeat(among: Iterable<Held> = this.#held): void {
-    const { clock } = this.#parts
+    const { clock, apart } = this.#parts
     const now = clock.monotonic()
     let delayMs = Number.POSITIVE_INFINITY
     for (const { leaseMs, maxRunMs, since, standing, certainUntil, controller } of among) {
@@ -105,14 +112,18 @@ export class LeaseKeeper {
     this.#cancelBeat()
     this.#nextBeatAt = now + delayMs
     if (delayMs === Number.POSITIVE_INFINITY) return
-    this.#cancelBeat = clock.schedule(
-      () => {
-        this.#nextBeatAt = Number.POSITIVE_INFINITY
-        this.#beat()
-      },
-      delayMs,
-      { background: true },
-    )
+    const schedule = () => {
+      this.#cancelBeat = clock.schedule(
+        () => {
+          this.#nextBeatAt = Number.POSITIVE_INFINITY
+          this.#beat()
+        },
+        delayMs,
+        { background: true },
+      )
+    }
+    if (apart) apart(schedule)
+    else schedule()
   }
 
   #beat(): void {
@@ -160,10 +171,17 @@ export class LeaseKeeper {
 
   #lose(held: Held): void {
     held.standing = 'lost'
-    this.#tellToStop(held, 'lease-lost', leaseLost())
+    this.#tellLost(held)
+    held.controller.abort(leaseLost())
   }
 
-  #tellToStop(held: Held, type: 'lease-lost' | 'lease-in-doubt' | 'max-run-exceeded', reason: OncekeyError): void {
+  #tellLost(held: Held): void {
+    if (held.lossTold) return
+    held.lossTold = true
+    this.#parts.report(held.ref, { type: 'lease-lost' })
+  }
+
+  #tellToStop(held: Held, type: 'lease-in-doubt' | 'max-run-exceeded', reason: OncekeyError): void {
     this.#parts.report(held.ref, { type })
     // Only the first reason counts for the signal; a second abort changes nothing.
     held.controller.abort(reason)

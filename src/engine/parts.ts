@@ -4,9 +4,10 @@ import type { Fingerprint, FingerprintRequest } from '../core/fingerprint/finger
 import type { KeyRef } from '../core/key.js'
 import type { PolicyOptions } from '../core/policy.js'
 import type { KeyStore, Store } from '../core/store.js'
-import type { Report, WorkerEvent } from './events.js'
+import type { Report, ReportWorker } from './events.js'
 import type { LeaseKeeper } from './lease-keeper.js'
 import type { RunningWork } from './running-work.js'
+import type { Span } from './telemetry.js'
 
 /** What the parts of the engine share. */
 export interface EngineParts {
@@ -14,7 +15,9 @@ export interface EngineParts {
   readonly clock: Clock
   readonly random: Random
   readonly report: Report
-  reportWorker(event: WorkerEvent): void
+  readonly reportWorker: ReportWorker
+  /** Undefined without telemetry: then nothing is wrapped. */
+  readonly span: Span | undefined
   readonly leaseKeeper: LeaseKeeper
   readonly running: RunningWork
   readonly defaults: PolicyOptions

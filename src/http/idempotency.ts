@@ -1,5 +1,6 @@
 import { type Answer, checkAnswer } from '../core/answer.js'
 import { isStoreTrouble, OncekeyError } from '../core/errors.js'
+import type { KeyRef } from '../core/key.js'
 import { resolvePolicy, scopeOf } from '../core/policy.js'
 import type { Once } from '../create-once.js'
 import type { OperationRun } from '../phases/operation-run.js'
@@ -61,12 +62,12 @@ export function idempotencyOf<Native, Tx>(once: Once<Tx>, options: IdempotencyOp
     if ('refusal' in received) return { kind: 'answer', answer: received.refusal }
 
     const work = workOf(handler)
+    let ref: KeyRef | undefined
     try {
+      ref = { tenant: await tenantOf(request.native), scope: scopeOf(scope, request), key: admitted.key }
       const outcome = await once.execute(
         {
-          tenant: await tenantOf(request.native),
-          scope: scopeOf(scope, request),
-          key: admitted.key,
+          ...ref,
           fingerprint: fingerprintOf(request, received.body),
           afterFailure,
           ...policy,
@@ -76,13 +77,16 @@ export function idempotencyOf<Native, Tx>(once: Once<Tx>, options: IdempotencyOp
       if (outcome.kind !== 'executed') return { kind: 'answer', answer: replyTo(settings, outcome) }
       return outcome.answer === work.answer ? own(outcome.incarnation) : { kind: 'answer', answer: outcome.answer }
     } catch (error) {
-      return handledFailure(error, work)
+      return handledFailure(error, ref, work)
     }
   }
 
-  function handledFailure(error: unknown, work: { readonly started: boolean; readonly error: unknown }): Handled {
+  function handledFailure(error: unknown, ref: KeyRef | undefined, work: { readonly started: boolean; readonly error: unknown }): Handled {
     if (error instanceof ServerErrorAnswer) return own(error.incarnation)
-    if (!work.started && failOpen && isStoreTrouble(error)) return { kind: 'pass' }
+    if (!work.started && failOpen && isStoreTrouble(error)) {
+      if (ref) once.internals.parts.report(ref, { type: 'failed-open', error })
+      return { kind: 'pass' }
+    }
     const answer = error === work.error ? undefined : refusalOf(settings, error)
     if (answer) return { kind: 'answer', answer }
     throw error

@@ -62,7 +62,8 @@ export async function call<Tx, T>(
     settleMs: durationMs(settle, 'settle'),
     timeoutMs: timeout === undefined ? null : durationMs(timeout, 'timeout'),
   }
-  const key = derivedKey(ledger.held.lease.incarnation, name)
+  const { parts, claim, lease, holding } = ledger.held
+  const key = derivedKey(lease.incarnation, name)
 
   return ledger.step(name, async (stored) => {
     if (stored?.kind === 'call') return fromResultJson<T>(stored.result)
@@ -71,7 +72,7 @@ export async function call<Tx, T>(
     if (stored?.kind === 'intent' && whenUnknown !== 'resend') {
       const found = await settleIntent(whenUnknown, stored.ageMs)
       if (found) return found.result
-    } else if (whenUnknown === 'resend' && ledger.held.lease.fence > 1 && ledger.lastCommitAgeMs() > limits.resendWithinMs) {
+    } else if (whenUnknown === 'resend' && lease.fence > 1 && ledger.lastCommitAgeMs() > limits.resendWithinMs) {
       await ledger.park(
         `an earlier attempt may have made the call '${name}', and the other side may have forgotten its key`,
         'key_parked',
@@ -85,7 +86,8 @@ export async function call<Tx, T>(
   async function settleIntent(ask: 'park' | LookUp<T>, ageMs: number): Promise<{ result: Json<T> } | undefined> {
     if (ask === 'park') return ledger.park(`an earlier attempt may have made the call '${name}'`, 'key_parked', name)
     ledger.assertHeld()
-    const found = await ask({ key, signal: ledger.held.holding.signal })
+    const found = await ask({ key, signal: holding.signal })
+    parts.report(claim, { type: 'call-looked-up', name, found: found.as })
     if (found.as === 'unknown') return ledger.park(`the other side cannot tell whether the call '${name}' took effect`, 'key_parked', name)
     if (found.as === 'happened') {
       const result = resultJson(name, found.result)
@@ -106,15 +108,18 @@ export async function call<Tx, T>(
     else await ledger.commit([ledger.newStep(name, 'intent', null)], `${name}?`)
     ledger.assertHeld()
     crashPoint(`call ${name}:before`)
+    const startedAt = parts.clock.monotonic()
     let value: T
     try {
-      value = await inTime()
+      value = await (parts.span ? parts.span(`oncekey.call ${name}`, { 'oncekey.step': name }, inTime) : inTime())
     } catch (error) {
-      return handle(error)
+      return handle(error, parts.clock.monotonic() - startedAt)
     }
+    const durationMs = parts.clock.monotonic() - startedAt
     crashPoint(`call ${name}:after`)
     const result = resultJson(name, value)
     await remember('call', result)
+    parts.report(claim, { type: 'call-returned', name, durationMs })
     return fromResultJson<T>(result)
   }
 
@@ -125,13 +130,15 @@ export async function call<Tx, T>(
     else await ledger.commit([step], name)
   }
 
-  async function handle(error: unknown): Promise<never> {
+  async function handle(error: unknown, durationMs: number): Promise<never> {
     const meaning = meaningOf(error)
     if (meaning === 'refused') {
       const result = JSON.stringify({ message: error instanceof Error ? error.message : String(error) })
       await remember('refused', result)
+      parts.report(claim, { type: 'call-refused', name, durationMs, error })
       throw refused(name, result, error)
     }
+    parts.report(claim, { type: 'call-failed', name, durationMs, meaning, error })
     if (meaning === 'retry') {
       if (whenUnknown !== 'resend') await ledger.commit([ledger.newStep(name, 'cleared', null)], `${name} (not made)`)
       throw error
@@ -153,7 +160,6 @@ export async function call<Tx, T>(
   }
 
   async function inTime(): Promise<T> {
-    const { lease, holding, parts } = ledger.held
     if (limits.timeoutMs === null) return work({ key, signal: holding.signal, attempt: lease.fence })
     const timedOut = new AbortController()
     const signal = AbortSignal.any([holding.signal, timedOut.signal])

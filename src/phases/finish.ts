@@ -1,7 +1,7 @@
 import { type Answer, type BodyOf, checkAnswer, type Reply } from '../core/answer.js'
 import { crashPoint } from '../core/crash-points.js'
 import type { Lease } from '../core/record.js'
-import { whileCertain } from '../engine/held.js'
+import { ranForMs, whileCertain } from '../engine/held.js'
 import type { Outcome } from '../engine/outcome.js'
 import { patiently } from '../engine/patience.js'
 import type { Ledger } from './ledger.js'
@@ -11,35 +11,41 @@ import { CommittedBefore, commitTogether } from './transaction.js'
 export async function finish<Tx, R extends Answer>(ledger: Ledger<Tx>, work: (tx: Tx) => Promise<R> | R): Promise<R> {
   return ledger.alone('finish', async () => {
     await ledger.parkIfStepsAreUnknown('its finish')
-    const { lease, parts, policy, claim } = ledger.held
-    // The answer that was written last: if a commit turns out to have happened, it is its. What is stored may be less of it.
-    let whole: R | undefined
-    const answer = await commitTogether<Tx, R>(parts, ledger.store, {
-      name: 'finish',
-      run: (tx) =>
-        ledger.stagingIn(tx, async (jobs) => {
-          const finished = checkAnswer(await work(tx))
-          crashPoint('finish:worked')
-          const kept = parts.keep(claim, finished)
-          const { retention } = policy
-          ledger.held.holding.ending()
-          const finish = { lease, state: 'complete', answer: kept, retention, steps: ledger.uncommitted, jobs } as const
-          const written = await ledger.store.keyFinishWithin(finish, tx)
-          if (written === 'lost') ledger.lose()
-          // The user's writes are in the store already, from a try whose acknowledgement was lost.
-          if (written === 'repeated') throw new CommittedBefore()
-          whole = finished
-          return finished
-        }),
-      async committedBefore() {
-        const record = await patiently(() => parts.store.keyRead(claim), whileCertain(ledger.held), parts)
-        const ours = record?.state === 'complete' && record.incarnation === lease.incarnation && record.fence === lease.fence
-        return ours ? { value: whole ?? (record.answer as R) } : undefined
-      },
-    })
+    const { parts, claim } = ledger.held
+    const { span } = parts
+    const answer = await (span ? span('oncekey.finish', {}, () => commitFinish(ledger, work)) : commitFinish(ledger, work))
     ledger.finish(answer)
-    parts.report(claim, { type: 'finished', status: answer.status })
+    parts.report(claim, { type: 'finished', status: answer.status, durationMs: ranForMs(ledger.held), committed: true })
     return answer
+  })
+}
+
+async function commitFinish<Tx, R extends Answer>(ledger: Ledger<Tx>, work: (tx: Tx) => Promise<R> | R): Promise<R> {
+  const { lease, parts, policy, claim } = ledger.held
+  // The answer that was written last: if a commit turns out to have happened, it is its. What is stored may be less of it.
+  let whole: R | undefined
+  return commitTogether<Tx, R>(parts, ledger.store, {
+    name: 'finish',
+    run: (tx) =>
+      ledger.stagingIn(tx, async (jobs) => {
+        const finished = checkAnswer(await work(tx))
+        crashPoint('finish:worked')
+        const kept = parts.keep(claim, finished)
+        const { retention } = policy
+        ledger.held.holding.ending()
+        const finish = { lease, state: 'complete', answer: kept, retention, steps: ledger.uncommitted, jobs } as const
+        const written = await ledger.store.keyFinishWithin(finish, tx)
+        if (written === 'lost') ledger.lose()
+        // The user's writes are in the store already, from a try whose acknowledgement was lost.
+        if (written === 'repeated') throw new CommittedBefore()
+        whole = finished
+        return finished
+      }),
+    async committedBefore() {
+      const record = await patiently(() => parts.store.keyRead(claim), whileCertain(ledger.held), parts)
+      const ours = record?.state === 'complete' && record.incarnation === lease.incarnation && record.fence === lease.fence
+      return ours ? { value: whole ?? (record.answer as R) } : undefined
+    },
   })
 }
 

@@ -5,7 +5,7 @@ import { checkName } from '../core/key.js'
 import { storableText } from '../core/storable-text.js'
 import type { JobRecord, StepHistory, StepKind, StepRecord, StepStore } from '../core/store.js'
 import { outcomeUnknown } from '../core/system-answers.js'
-import { type Held, whileCertain } from '../engine/held.js'
+import { type Held, ranForMs, whileCertain } from '../engine/held.js'
 import { leaseLost } from '../engine/lease-keeper.js'
 import { patiently } from '../engine/patience.js'
 
@@ -140,7 +140,7 @@ export class Ledger<Tx> {
 
   lose(): never {
     this.#end = { kind: 'lost', error: leaseLost() }
-    this.held.parts.report(this.held.claim, { type: 'lease-lost' })
+    this.held.holding.tellLost()
     throw this.#end.error
   }
 
@@ -199,7 +199,7 @@ export class Ledger<Tx> {
     crashPoint('park:after')
     if (result === 'lost') this.lose()
     this.#end = { kind: 'parked', error }
-    parts.report(claim, { type: 'parked', error })
+    parts.report(claim, { type: 'parked', error, durationMs: ranForMs(this.held) })
     throw error
   }
 }

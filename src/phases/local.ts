@@ -1,7 +1,9 @@
 import { type Answer, type BodyOf, checkAnswer, type Reply } from '../core/answer.js'
-import { crashPoint } from '../core/crash-points.js'
+import { crashPoint, isSimulatedCrash } from '../core/crash-points.js'
+import { isStoreTrouble } from '../core/errors.js'
 import type { Lease } from '../core/record.js'
 import type { KeyClaim, StepStore } from '../core/store.js'
+import { reportExecuting, runAttributes } from '../engine/held.js'
 import { leaseLost } from '../engine/lease-keeper.js'
 import { type Outcome, outcomeOf } from '../engine/outcome.js'
 import type { EngineParts } from '../engine/parts.js'
@@ -49,15 +51,21 @@ async function runLocal<Tx, R extends Answer>(
   work: (tx: Tx) => Promise<R> | R,
 ): Promise<Outcome<R>> {
   parts.running.assertOpen()
+  const { clock, report, span } = parts
   // The answer that was written last: if a commit turns out to have happened, it is its. What is stored may be less of it.
   let whole: R | undefined
+  let startedAt: number | undefined
   const together: Together<Tx, Outcome<R>> = {
     name: 'local',
     async run(tx) {
       const verdict = await store.keyClaimWithin(claim, tx)
       if (verdict.kind !== 'execute') return outcomeOf<R>(parts, claim, verdict)
+      // A transaction that has to be repeated is the same run.
+      if (startedAt === undefined) reportExecuting(parts, claim, verdict)
+      startedAt ??= clock.monotonic()
       crashPoint('local:claimed')
-      const answer = checkAnswer(await work(tx))
+      const worked = span ? span('oncekey.run', runAttributes(claim, verdict), async () => work(tx)) : work(tx)
+      const answer = checkAnswer(await worked)
       crashPoint('local:worked')
       const { lease } = verdict
       const kept = parts.keep(claim, answer)
@@ -74,10 +82,20 @@ async function runLocal<Tx, R extends Answer>(
       return ours ? { value: executed<R>(whole ?? (record.answer as Answer), record) } : undefined
     },
   }
-  // There is nothing to give back: what is not committed has not happened.
-  const outcome = await parts.running.during({ abandon: async () => {} }, () => commitTogether(parts, store, together))
-  if (outcome.kind === 'executed') parts.report(claim, { type: 'finished', status: outcome.answer.status })
-  return outcome
+  const durationMs = () => clock.monotonic() - (startedAt ?? clock.monotonic())
+  try {
+    // There is nothing to give back: what is not committed has not happened.
+    const outcome = await parts.running.during({ abandon: async () => {} }, () => commitTogether(parts, store, together))
+    if (outcome.kind === 'executed') {
+      report(claim, { type: 'finished', status: outcome.answer.status, durationMs: durationMs(), committed: true })
+    }
+    return outcome
+  } catch (error) {
+    // Rolled back; or, if the store is away, perhaps committed: a retry finds out.
+    const type = isStoreTrouble(error) ? 'answer-not-stored' : 'released'
+    if (startedAt !== undefined && !isSimulatedCrash(error)) report(claim, { type, error, durationMs: durationMs() })
+    throw error
+  }
 }
 
 function executed<R extends Answer>(answer: Answer, { incarnation }: Pick<Lease, 'incarnation'>): Outcome<R> {

@@ -13,26 +13,37 @@ export async function phase<Tx, T>(ledger: Ledger<Tx>, name: string, work: (tx: 
       if (stored.kind !== 'phase') await ledger.park(`'${name}' is a phase in the code, but was a call before`, 'step_unknown')
       return fromResultJson<T>(stored.result)
     }
-    const { lease, parts } = ledger.held
-    const text = await commitTogether<Tx, string | null>(parts, ledger.store, {
-      name: `phase ${name}`,
-      run: (tx) =>
-        ledger.stagingIn(tx, async (jobs) => {
-          const result = resultJson(name, await work(tx))
-          crashPoint(`phase ${name}:worked`)
-          const steps = [...ledger.uncommitted, ledger.newStep(name, 'phase', result)]
-          const written = await ledger.store.stepAdvance({ lease, from: ledger.recoveryPoint, to: name, steps, jobs }, tx)
-          if (written === 'lost') ledger.lose()
-          if (written === 'repeated') throw new CommittedBefore()
-          return result
-        }),
-      async committedBefore() {
-        const { steps } = await patiently(() => ledger.store.stepsRead(lease), whileCertain(ledger.held), parts)
-        const step = steps.find((each) => each.name === name)
-        return step && { value: step.result }
-      },
-    })
-    ledger.committed(name)
+    const { parts, claim } = ledger.held
+    const { span, clock } = parts
+    const startedAt = clock.monotonic()
+    const text = await (span
+      ? span(`oncekey.phase ${name}`, { 'oncekey.step': name }, () => commitPhase(ledger, name, work))
+      : commitPhase(ledger, name, work))
+    parts.report(claim, { type: 'phase-committed', name, durationMs: clock.monotonic() - startedAt })
     return fromResultJson<T>(text)
   })
+}
+
+async function commitPhase<Tx, T>(ledger: Ledger<Tx>, name: string, work: (tx: Tx) => Promise<T> | T): Promise<string | null> {
+  const { lease, parts } = ledger.held
+  const text = await commitTogether<Tx, string | null>(parts, ledger.store, {
+    name: `phase ${name}`,
+    run: (tx) =>
+      ledger.stagingIn(tx, async (jobs) => {
+        const result = resultJson(name, await work(tx))
+        crashPoint(`phase ${name}:worked`)
+        const steps = [...ledger.uncommitted, ledger.newStep(name, 'phase', result)]
+        const written = await ledger.store.stepAdvance({ lease, from: ledger.recoveryPoint, to: name, steps, jobs }, tx)
+        if (written === 'lost') ledger.lose()
+        if (written === 'repeated') throw new CommittedBefore()
+        return result
+      }),
+    async committedBefore() {
+      const { steps } = await patiently(() => ledger.store.stepsRead(lease), whileCertain(ledger.held), parts)
+      const step = steps.find((each) => each.name === name)
+      return step && { value: step.result }
+    },
+  })
+  ledger.committed(name)
+  return text
 }

@@ -17,12 +17,9 @@ export type ResolveAs =
   | { readonly as: 'failed'; readonly reply: Answer; readonly by?: string }
 
 export async function resolve<Tx>(parts: EngineParts, store: StepStore<Tx>, ref: KeyRef, word: ResolveAs): Promise<void> {
-  const result = await store.keyResolve({
-    ...checkKeyRef(ref),
-    resolution: resolutionOf(parts, word),
-    by: storableText(word.by ?? 'unnamed'),
-  })
-  if (result === 'done') return
+  const by = storableText(word.by ?? 'unnamed')
+  const result = await store.keyResolve({ ...checkKeyRef(ref), resolution: resolutionOf(parts, word), by })
+  if (result === 'done') return parts.report(ref, { type: 'resolved', as: word.as, by })
   throw new OncekeyError(
     'resolve_conflict',
     result === 'not-parked'

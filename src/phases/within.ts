@@ -3,6 +3,7 @@ import type { FingerprintRequest } from '../core/fingerprint/fingerprint.js'
 import { checkKeyRef, type KeyRef } from '../core/key.js'
 import { type PolicyOptions, resolvePolicy } from '../core/policy.js'
 import type { StepStore } from '../core/store.js'
+import { reportExecuting, runAttributes } from '../engine/held.js'
 import { leaseLost } from '../engine/lease-keeper.js'
 import { type Outcome, outcomeOf } from '../engine/outcome.js'
 import type { EngineParts } from '../engine/parts.js'
@@ -42,22 +43,29 @@ export async function within<Tx, R extends Answer>(
     request: null,
     worker: false,
   } as const
+  const { clock, report, span } = parts
   const savepoint = await store.savepoint(tx)
+  let startedAt: number | undefined
   try {
     const verdict = await store.keyClaimWithin(claim, tx)
     if (verdict.kind !== 'execute') {
       await savepoint.keep()
       return outcomeOf<R>(parts, ref, verdict) as WithinOutcome<R>
     }
-    const answer = checkAnswer((await work()) ?? (reply(204) as unknown as R))
+    reportExecuting(parts, claim, verdict)
+    startedAt = clock.monotonic()
+    const worked = span ? span('oncekey.run', runAttributes(claim, verdict), async () => work()) : work()
+    const answer = checkAnswer((await worked) ?? (reply(204) as unknown as R))
     const { lease } = verdict
     const finish = { lease, state: 'complete', answer: parts.keep(ref, answer), retention } as const
     if ((await store.keyFinishWithin(finish, tx)) !== 'done') throw leaseLost()
     await savepoint.keep()
+    report(ref, { type: 'finished', status: answer.status, durationMs: clock.monotonic() - startedAt, committed: false })
     return { kind: 'executed', answer: answer as Reply<BodyOf<R>>, incarnation: lease.incarnation }
   } catch (error) {
     // If even that fails the connection is gone, and with it the whole transaction.
     await savepoint.undo().catch(() => {})
+    if (startedAt !== undefined) report(ref, { type: 'released', error, durationMs: clock.monotonic() - startedAt })
     throw error
   }
 }

@@ -10,10 +10,12 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { type Duration, durationMs } from '../../src/core/duration.js'
 import { neverReplayed } from '../../src/core/kept-answer.js'
 import { resolvePolicy } from '../../src/core/policy.js'
+import { eventLog } from '../../src/engine/event-log.js'
 import { createOnce, errorStatuses, reply, retention } from '../../src/index.js'
 import * as rulesOfStores from '../../src/store.js'
 import { memoryStore } from '../../src/stores/memory/index.js'
 import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
+import { instruments } from '../../src/telemetry/instruments.js'
 import { manualClock } from '../../src/testing/index.js'
 import { useDatabase } from '../support/postgres/database.js'
 
@@ -88,6 +90,7 @@ describe('options.md', () => {
     ['CompleterOptions', 'src/workers/completer.ts', 'completer'],
     ['ReaperOptions', 'src/workers/reaper.ts', 'reaper'],
     ['MigrateOptions', 'src/stores/postgres/migrate.ts', 'migrate and migrationSql'],
+    ['TelemetryOptions', 'src/telemetry/opentelemetry.ts', 'telemetry'],
     ['LocalOptions', 'src/phases/admission.ts', 'once.local'],
     ['CallOptions', 'src/phases/call.ts', 'run.call'],
     ['OperationRun', 'src/phases/operation-run.ts', 'The run of an operation'],
@@ -207,7 +210,41 @@ describe('outcomes-and-events.md', () => {
   })
 
   test('lists exactly the types of events', () => {
-    expect([...rows(section(page, 'Events')).keys()]).toEqual(variantsOf('OnceEvent', 'type', 'src/engine/events.ts'))
+    const source = 'src/engine/events.ts'
+    const types = [...variantsOf('KeyEvent', 'type', source), ...variantsOf('WorkerEvent', 'type', source)]
+    expect([...rows(section(page, 'Events')).keys()]).toEqual(types)
+  })
+
+  test('lists exactly the fields of each event', () => {
+    const source = read('src/engine/events.ts')
+    const variants = [...source.matchAll(/\{\s+readonly type: '([^']+)'(.*?)\n? *\}\n/gs)]
+    const listed = rows(section(page, 'Events'))
+    expect(variants.map(([, type]) => type)).toEqual([...listed.keys()])
+    for (const [, type, others] of variants) {
+      const fields = [...(others as string).matchAll(/readonly (\w+)/g)].map(([, field]) => `\`${field}\``)
+      expect([type, listed.get(type as string)?.[0]]).toEqual([type, fields.join(', ')])
+    }
+  })
+})
+
+describe('operating.md', () => {
+  const page = 'docs/guide/operating.md'
+  const part = (heading: string) => section(page, 'Metrics, traces and logs').split(`\n### ${heading}\n`)[1]?.split('\n### ')[0] as string
+
+  test('lists exactly the metrics, with their kinds, units and attributes', () => {
+    const listed = [...rows(part('Metrics'))].map(([name, cells]) => [name, ...cells])
+    const measured = Object.values(instruments).map(({ name, kind, unit, attributes, description }) => {
+      return [name, kind, `\`${unit}\``, attributes.map((attribute) => `\`${attribute}\``).join(', '), description]
+    })
+    expect(listed).toEqual(measured)
+  })
+
+  test('gives each event the level that it has', () => {
+    const levels = Object.entries(eventLog).map(([type, [level]]) => [type.replace('-again', ''), level])
+    const listed = [...rows(part('Logs'))].flatMap(([level, [cell = '']]) =>
+      [...cell.matchAll(/`([^`]+)`/g)].map(([, type]) => [type, level]),
+    )
+    expect(listed.sort()).toEqual(levels.sort())
   })
 })
 

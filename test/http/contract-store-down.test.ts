@@ -79,12 +79,13 @@ async function closedPool(): Promise<pg.Pool> {
 
 describe.each(['ietf', 'stripe'] as const)('failOpen of idempotency() in the %s profile', (profile) => {
   test('D5 runs the handler unprotected while the store is down', async () => {
-    const { handler } = await setup(database, profile, { pool: await closedPool() })
+    const { handler, events } = await setup(database, profile, { pool: await closedPool() })
     const { send, runs } = handler({ failOpen: true })
     const answers = [await send({ key, body }), await send({ key, body })]
     expect(answers.map(({ json }) => json)).toEqual([{ order: 1 }, { order: 2 }])
     expect(answers.map(isReplay)).toEqual([false, false])
     expect(runs()).toBe(2)
+    expect(events).toEqual(['failed-open', 'failed-open'])
   })
 
   test('D5 refuses a malformed or missing key all the same', async () => {

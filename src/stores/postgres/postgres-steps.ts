@@ -4,6 +4,7 @@ import type { AdvanceResult, KeyClaim, KeyFinish, StepStore, Verdict } from '../
 import type { Connection, Queryable } from './connections/connection.js'
 import { isConnectionFailure, isSerializationFailure, translated } from './driver-errors.js'
 import { auditRead } from './queries/audit-read.js'
+import { jobsLag } from './queries/jobs-lag.js'
 import { keyResolve } from './queries/key-resolve.js'
 import { stepAdvance } from './queries/step-advance.js'
 import { stepsRead } from './queries/steps-read.js'
@@ -26,6 +27,7 @@ export function postgresSteps<Tx>({ connection, tables, schema, ask, claim, fini
   const history = stepsRead(tables)
   const resolve = keyResolve(tables)
   const audit = auditRead(tables)
+  const lag = jobsLag(tables)
 
   return {
     transaction: (work) => connection.transaction(work),
@@ -65,6 +67,8 @@ export function postgresSteps<Tx>({ connection, tables, schema, ask, claim, fini
       const id = keyId(checkKeyRef(ref))
       return ask((db) => audit(db, ref.tenant, id))
     },
+
+    jobsLagMs: () => ask(lag),
   }
 
   /**

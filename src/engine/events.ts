@@ -5,6 +5,7 @@ import type { KeyRef } from '../core/key.js'
 export type OnceEvent = KeyRef &
   (
     | { readonly type: 'executing'; readonly attempt: number }
+    | { readonly type: 'enqueued' }
     | { readonly type: 'replayed'; readonly state: 'complete' | 'failed' }
     | { readonly type: 'met-in-progress'; readonly retryAfterMs: number }
     | { readonly type: 'mismatched'; readonly part: FingerprintPart }

@@ -2,7 +2,7 @@ import type { Answer } from '../core/answer.js'
 import { OncekeyError } from '../core/errors.js'
 import { isExpired, type KeyRecord } from '../core/record.js'
 import type { KeySighting } from '../core/store.js'
-import type { Once } from '../create-once.js'
+import type { Once, OnceInternals } from '../create-once.js'
 import type { Outcome } from '../engine/outcome.js'
 import { patiently } from '../engine/patience.js'
 import { refusalOf } from './admit.js'
@@ -20,7 +20,6 @@ export function statusOf<Native, Tx>(once: Once<Tx>, options: StatusOptions<Nati
   const settings = resolveHttpOptions<Native>(options, () => false)
   checkFunction('id', options.id)
   const retryAfterSeconds = secondsOf(pollAfterMs(options))
-  const { parts } = once.internals
 
   return {
     // It reads none.
@@ -30,8 +29,7 @@ export function statusOf<Native, Tx>(once: Once<Tx>, options: StatusOptions<Nati
       const id = options.id ? await options.id(request.native) : lastSegmentOf(request)
       const tenant = await settings.tenantOf(request.native)
       try {
-        const patience = { until: parts.clock.monotonic() + parts.storeTimeoutMs, tries: readTries }
-        const seen = await patiently(() => parts.store.keyReadById({ tenant, id: id ?? '' }), patience, parts)
+        const seen = await look(once.internals, { tenant, id: id ?? '' })
         return neverCached(statusReply(settings, seen, retryAfterSeconds))
       } catch (error) {
         const refusal = refusalOf(settings, error)
@@ -40,6 +38,11 @@ export function statusOf<Native, Tx>(once: Once<Tx>, options: StatusOptions<Nati
       }
     },
   }
+}
+
+function look({ parts }: OnceInternals, wanted: { tenant: string; id: string }): Promise<KeySighting | undefined> {
+  const { store, clock, storeTimeoutMs } = parts
+  return patiently(() => store.keyReadById(wanted), { until: clock.monotonic() + storeTimeoutMs, tries: readTries }, parts)
 }
 
 const lastSegmentOf = ({ path }: HttpRequest) => path.split('/').findLast((segment) => segment !== '')

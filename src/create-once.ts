@@ -157,6 +157,7 @@ export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
   const keepAnswer = answerKeeper({ maxAnswerBytes, neverStore: options.neverStore, redact: options.redact })
   // Always: what was sealed once is opened or refused, and never sent to a client as it is.
   const store = sealedStore(options.store, options.encryption)
+  const onEnqueued = new Set<(ref: KeyRef) => void>()
   const parts: EngineParts = {
     store,
     clock,
@@ -168,6 +169,7 @@ export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
     running: new RunningWork(clock),
     defaults: options,
     storeTimeoutMs: durationMs(storeTimeout, 'storeTimeout'),
+    onEnqueued,
     keep: (ref, answer) => keepAnswer(answer, (error) => report(ref, { type: 'redaction-failed', error })),
     takeFingerprint: createFingerprinter(options.fingerprint),
   }
@@ -187,7 +189,7 @@ export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
   }
 
   return {
-    internals: { parts, operations, onEnqueued: new Set() },
+    internals: { parts, operations, onEnqueued },
     maxAnswerBytes,
     execute: (executeOptions, work) =>
       execute(parts, executeOptions, (held) => runBody(held, { steps, afterFailure: () => held.claim.afterFailure }, work)),

@@ -23,12 +23,14 @@ export type {
   AdvanceResult,
   AuditEntry,
   EndedKey,
+  EnqueueVerdict,
   JobRecord,
   KeyClaim,
   KeyFinish,
   KeyPark,
   KeyRelease,
   KeyResolve,
+  KeySighting,
   KeyStore,
   KeysSweep,
   LeaseRenewal,
@@ -53,7 +55,7 @@ export type { ExecuteOptions } from './engine/execute.js'
 export type { Run } from './engine/held.js'
 export type { Outcome } from './engine/outcome.js'
 export type { SpanAttributes, Telemetry } from './engine/telemetry.js'
-export type { LocalOptions, OperationOutcome, RunRequest } from './phases/admission.js'
+export type { EnqueueOutcome, LocalOptions, OperationOutcome, RunRequest } from './phases/admission.js'
 export type { Call, CallOptions, Finding, LookUp } from './phases/call.js'
 export type { InputOf, Issue, OutputOf, StandardSchema } from './phases/input.js'
 export type { LocalOperation } from './phases/local.js'

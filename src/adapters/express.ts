@@ -1,8 +1,9 @@
 import type { Request, RequestHandler } from 'express'
 import type { Once } from '../create-once.js'
 import { idempotencyOf } from '../http/idempotency.js'
-import type { IdempotencyOptions, ServeOptions } from '../http/options.js'
+import type { IdempotencyOptions, ServeOptions, StatusOptions } from '../http/options.js'
 import { type Servable, serviceOf } from '../http/serve.js'
+import { statusOf } from '../http/status.js'
 import { enter, type NodeExchange, respond } from './node/exchange.js'
 
 export * from '../http/for-adapters.js'
@@ -29,6 +30,18 @@ export function idempotency<Tx>(once: Once<Tx>, options: IdempotencyOptions<Requ
 export function serve(operation: Servable, options: ServeOptions<Request>): RequestHandler {
   const service = serviceOf(operation, options)
   return function serveOperation(request, response, next) {
+    respond(service, exchangeOf(request, response)).catch(next)
+  }
+}
+
+/**
+ * Tells what became of operations that are served with `respond: 'async'`: their state, then their answer.
+ *
+ * @example app.get('/operations/:id', status(once, { tenant: (req) => req.user.id }))
+ */
+export function status<Tx>(once: Once<Tx>, options: StatusOptions<Request>): RequestHandler {
+  const service = statusOf(once, options)
+  return function serveStatus(request, response, next) {
     respond(service, exchangeOf(request, response)).catch(next)
   }
 }

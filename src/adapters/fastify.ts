@@ -1,8 +1,9 @@
 import type { FastifyContextConfig, FastifyInstance, FastifyReply, FastifyRequest, RouteShorthandOptionsWithHandler } from 'fastify'
 import type { Once } from '../create-once.js'
 import { type Idempotency, idempotencyOf } from '../http/idempotency.js'
-import type { IdempotencyOptions, ServeOptions } from '../http/options.js'
+import type { IdempotencyOptions, ServeOptions, StatusOptions } from '../http/options.js'
 import { type Servable, serviceOf } from '../http/serve.js'
+import { statusOf } from '../http/status.js'
 import { exchangeOf, keepBody } from './fastify/exchange.js'
 import { enter, httpRequest, respond } from './node/exchange.js'
 
@@ -88,6 +89,22 @@ export function serve(operation: Servable, options: ServeOptions<FastifyRequest>
       await keepBody(request, reply, payload, service.maxBodyBytes)
       return payload
     },
+    async handler(request, reply) {
+      await respond(service, exchangeOf(request, reply))
+      reply.hijack()
+    },
+  }
+}
+
+/**
+ * Tells what became of operations that are served with `respond: 'async'`: their state, then their answer.
+ *
+ * @example app.get('/operations/:id', status(once, { tenant: (request) => request.user.id }))
+ */
+export function status<Tx>(once: Once<Tx>, options: StatusOptions<FastifyRequest>): RouteShorthandOptionsWithHandler {
+  const service = statusOf(once, options)
+  return {
+    config: { idempotency: false },
     async handler(request, reply) {
       await respond(service, exchangeOf(request, reply))
       reply.hijack()

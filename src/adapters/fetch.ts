@@ -1,7 +1,8 @@
 import type { Once } from '../create-once.js'
 import { idempotencyOf } from '../http/idempotency.js'
-import type { IdempotencyOptions, ServeOptions } from '../http/options.js'
+import type { IdempotencyOptions, ServeOptions, StatusOptions } from '../http/options.js'
 import { type Servable, serviceOf } from '../http/serve.js'
+import { statusOf } from '../http/status.js'
 import { exchange, respond } from './fetch/exchange.js'
 import type { FetchExchange } from './fetch/http-request.js'
 
@@ -31,6 +32,18 @@ export function idempotency<Tx, Native extends Request = Request>(once: Once<Tx>
 export function serve<Native extends Request = Request>(operation: Servable, options: ServeOptions<Native>) {
   const service = serviceOf(operation, options)
   return async function serveOperation(request: Native, ...rest: unknown[]): Promise<Response> {
+    return respond(service, exchangeOf(request, rest))
+  }
+}
+
+/**
+ * Tells what became of operations that are served with `respond: 'async'`: their state, then their answer.
+ *
+ * @example export const GET = status(once, { tenant: async (request) => (await session(request)).userId })
+ */
+export function status<Tx, Native extends Request = Request>(once: Once<Tx>, options: StatusOptions<Native>) {
+  const service = statusOf(once, options)
+  return async function serveStatus(request: Native, ...rest: unknown[]): Promise<Response> {
     return respond(service, exchangeOf(request, rest))
   }
 }

@@ -1,8 +1,9 @@
 import type { Context, Env, Handler, HonoRequest, MiddlewareHandler } from 'hono'
 import type { Once } from '../create-once.js'
 import { idempotencyOf } from '../http/idempotency.js'
-import type { IdempotencyOptions, ServeOptions } from '../http/options.js'
-import { type Servable, serviceOf } from '../http/serve.js'
+import type { IdempotencyOptions, ServeOptions, StatusOptions } from '../http/options.js'
+import { type Servable, type Service, serviceOf } from '../http/serve.js'
+import { statusOf } from '../http/status.js'
 import { exchange, respond } from './fetch/exchange.js'
 import type { FetchExchange } from './fetch/http-request.js'
 import type { KeptBody } from './fetch/request-body.js'
@@ -37,10 +38,27 @@ export function idempotency<Tx, E extends Env = any>(once: Once<Tx>, options: Id
 export function serve<E extends Env = any>(operation: Servable, options: ServeOptions<Context<E>>): Handler<E> {
   const service = serviceOf(operation, options)
   return async function serveOperation(c) {
-    const response = await respond(service, exchangeOf(c))
-    replaceResponse(c, response)
-    return response
+    return answer(service, c)
   }
+}
+
+/**
+ * Tells what became of operations that are served with `respond: 'async'`: their state, then their answer.
+ *
+ * @example app.get('/operations/:id', status(once, { tenant: (c) => c.get('userId') }))
+ */
+// biome-ignore lint/suspicious/noExplicitAny: as above.
+export function status<Tx, E extends Env = any>(once: Once<Tx>, options: StatusOptions<Context<E>>): Handler<E> {
+  const service = statusOf(once, options)
+  return async function serveStatus(c) {
+    return answer(service, c)
+  }
+}
+
+async function answer<E extends Env>(service: Service<Context<E>>, c: Context<E>): Promise<Response> {
+  const response = await respond(service, exchangeOf(c))
+  replaceResponse(c, response)
+  return response
 }
 
 /** Set over another one, Hono would add the headers of that to it. */

@@ -1,8 +1,9 @@
 import type { Context, Middleware } from 'koa'
 import type { Once } from '../create-once.js'
 import { idempotencyOf } from '../http/idempotency.js'
-import type { IdempotencyOptions, ServeOptions } from '../http/options.js'
+import type { IdempotencyOptions, ServeOptions, StatusOptions } from '../http/options.js'
 import { type Servable, serviceOf } from '../http/serve.js'
+import { statusOf } from '../http/status.js'
 import { answerWith } from './koa/context-answer.js'
 import { runHeld } from './koa/held-run.js'
 import { answerOf, begin, type NodeExchange } from './node/exchange.js'
@@ -32,6 +33,18 @@ export function idempotency<Tx>(once: Once<Tx>, options: IdempotencyOptions<Cont
 export function serve(operation: Servable, options: ServeOptions<Context>): Middleware {
   const service = serviceOf(operation, options)
   return async function serveOperation(ctx) {
+    answerWith(ctx, await answerOf(service, exchangeOf(ctx)))
+  }
+}
+
+/**
+ * Tells what became of operations that are served with `respond: 'async'`: their state, then their answer.
+ *
+ * @example router.get('/operations/:id', status(once, { tenant: (ctx) => ctx.state.user.id }))
+ */
+export function status<Tx>(once: Once<Tx>, options: StatusOptions<Context>): Middleware {
+  const service = statusOf(once, options)
+  return async function serveStatus(ctx) {
     answerWith(ctx, await answerOf(service, exchangeOf(ctx)))
   }
 }

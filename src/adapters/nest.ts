@@ -1,8 +1,9 @@
 import type { CallHandler, DynamicModule, ExecutionContext, NestInterceptor } from '@nestjs/common'
 import type { Once } from '../create-once.js'
 import { type Idempotency, idempotencyOf } from '../http/idempotency.js'
-import type { IdempotencyOptions, ServeOptions } from '../http/options.js'
+import type { IdempotencyOptions, ServeOptions, StatusOptions } from '../http/options.js'
 import { type Servable, serviceOf } from '../http/serve.js'
+import { statusOf } from '../http/status.js'
 import { exchangeOf, explain, mute, type NestRequest, type NestResponse } from './nest/exchange.js'
 import { optionsOfRoute } from './nest/route-options.js'
 import { enter, respond } from './node/exchange.js'
@@ -74,6 +75,20 @@ export function serve<Request extends NestRequest = NestRequest>(operation: Serv
   const service = serviceOf(operation, options)
   return async function serveOperation(request: Request, response: NestResponse): Promise<void> {
     await respond(service, exchangeOf(request, response)).catch(explain)
+    mute(response)
+  }
+}
+
+/**
+ * Tells what became of operations that are served with `respond: 'async'`: their state, then their answer. From a controller's method
+ * that takes `@Req()` and `@Res()`.
+ *
+ * @example @Get(':id') @Idempotent(false) read(@Req() request: Request, @Res() response: Response) { return this.status(request, response) }
+ */
+export function status<Tx, Request extends NestRequest = NestRequest>(once: Once<Tx>, options: StatusOptions<Request>) {
+  const service = statusOf(once, options)
+  return async function serveStatus(request: Request, response: NestResponse): Promise<void> {
+    await respond(service, exchangeOf(request, response))
     mute(response)
   }
 }

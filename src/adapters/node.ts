@@ -2,8 +2,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2'
 import type { Once } from '../create-once.js'
 import { idempotencyOf } from '../http/idempotency.js'
-import type { IdempotencyOptions, ServeOptions } from '../http/options.js'
+import type { IdempotencyOptions, ServeOptions, StatusOptions } from '../http/options.js'
 import { type Servable, serviceOf } from '../http/serve.js'
+import { statusOf } from '../http/status.js'
 import { enter, respond } from './node/exchange.js'
 import { type ErrorHandler, guarded } from './node/guarded-listener.js'
 
@@ -44,5 +45,11 @@ export function idempotency<Tx>(once: Once<Tx>, options: IdempotencyOptions<Inco
 /** Serves an operation. */
 export function serve(operation: Servable, options: ServeOptions<IncomingMessage> & NodeOptions) {
   const service = serviceOf(operation, options)
+  return guarded(options.onError, (request, response) => respond(service, { native: request, request, response }))
+}
+
+/** Tells what became of operations that are served with `respond: 'async'`: their state, then their answer. */
+export function status<Tx>(once: Once<Tx>, options: StatusOptions<IncomingMessage> & NodeOptions) {
+  const service = statusOf(once, options)
   return guarded(options.onError, (request, response) => respond(service, { native: request, request, response }))
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { type Decision, type DecisionRequest, decide } from './decision.js'
+import { type Decision, type DecisionRequest, decide, decideEnqueue } from './decision.js'
 import type { FingerprintPart } from './fingerprint/fingerprint.js'
 import { isExpired, type KeyRecord } from './record.js'
 
@@ -35,7 +35,7 @@ const records = fc
     fingerprint: fc.option(fc.uint8Array({ maxLength: 2 })),
     leaseUntil: fc.option(moments.filter(Number.isFinite)),
     expiresAt: moments,
-    fence: fc.integer({ min: 1, max: 9 }),
+    fence: fc.integer({ min: 0, max: 9 }),
   })
   .map(aRecord)
 
@@ -145,6 +145,38 @@ describe('decide', () => {
     const released = aRecord({ state: 'pending', leaseUntil: null, afterFailure: 'park' })
     expect(decide(released, aRequest(), now)).toEqual({ do: 'take-over' })
     expect(decide({ ...released, state: 'processing', leaseUntil: now - 1 }, aRequest(), now)).toEqual({ do: 'settle', as: 'parked' })
+  })
+})
+
+describe('decideEnqueue', () => {
+  const own = aRecord({ async: true, state: 'pending', fence: 0, owner: 'retry', leaseUntil: null })
+
+  test('creates a key that nobody knows', () => {
+    expect(decideEnqueue(undefined, aRequest(), now)).toEqual({ do: 'create' })
+  })
+
+  test('says of every known key what a claim by a stranger says, but takes nothing over', () => {
+    fc.assert(
+      fc.property(records, requests, (record, request) => {
+        const byStranger = decide(record, { ...request, owner: 'nobody', worker: false }, now)
+        const expected = byStranger.do === 'take-over' ? { do: 'report-in-progress', retryAfterMs: 0 } : byStranger
+        const isOwn = record.async && record.state === 'pending' && record.fence === 0 && record.owner === request.owner
+        const decision = decideEnqueue(record, request, now)
+        expect(decision).toEqual(isOwn && expected.do === 'report-in-progress' ? { do: 'recognise' } : expected)
+      }),
+      { numRuns: 2_000 },
+    )
+  })
+
+  test('recognises a key of its own that nobody has held yet, and no other', () => {
+    expect(decideEnqueue(own, aRequest(), now)).toEqual({ do: 'recognise' })
+    const inProgress = { do: 'report-in-progress', retryAfterMs: 0 }
+    for (const changes of [{ owner: 'stranger' }, { fence: 1 }, { async: false }] satisfies Partial<KeyRecord>[]) {
+      expect(decideEnqueue({ ...own, ...changes }, aRequest(), now)).toEqual(inProgress)
+    }
+    expect(decideEnqueue({ ...own, state: 'processing', leaseUntil: now + 5 }, aRequest(), now)).toEqual({ ...inProgress, retryAfterMs: 5 })
+    expect(decideEnqueue({ ...own, state: 'complete' }, aRequest(), now)).toEqual({ do: 'replay' })
+    expect(decideEnqueue(own, aRequest({ fingerprint: differingIn('body') }), now)).toEqual({ do: 'report-mismatch', part: 'body' })
   })
 })
 

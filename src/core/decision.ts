@@ -53,3 +53,16 @@ function decideUnfinished(record: KeyRecord, request: DecisionRequest, now: numb
   if (record.state === 'processing' && record.afterFailure === 'park') return { do: 'settle', as: 'parked' }
   return { do: 'take-over' }
 }
+
+/** What becomes of a request that is left to workers. It takes nothing over: whatever is there to be taken, a worker will. */
+export type EnqueueDecision = Exclude<Decision, { do: 'take-over' }>
+
+/** The same rules for a request that is left to workers. */
+export function decideEnqueue(record: KeyRecord | undefined, request: DecisionRequest, now: number): EnqueueDecision {
+  // It holds no lease that it could know again.
+  const decision = decide(record, { ...request, owner: '', worker: false }, now)
+  if (decision.do === 'take-over') return { do: 'report-in-progress', retryAfterMs: 0 }
+  // Its acknowledgement was lost, and no worker has come since.
+  const isOwn = record?.async === true && record.state === 'pending' && record.fence === 0 && record.owner === request.owner
+  return isOwn && decision.do === 'report-in-progress' ? { do: 'recognise' } : decision
+}

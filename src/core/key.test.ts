@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { isOncekeyError } from './errors.js'
-import { checkKeyRef, type KeyRef, keyId, maxKeyLength } from './key.js'
+import { checkKeyRef, isKeyId, type KeyRef, keyId, maxKeyLength } from './key.js'
 
 const valid: KeyRef = { tenant: 'tenant-1', scope: 'POST /orders', key: 'key-1' }
 
@@ -90,6 +90,7 @@ describe('keyId', () => {
   test('makes a version 8 UUID', () => {
     fc.assert(
       fc.property(refs, (ref) => {
+        expect(isKeyId(keyId(ref))).toBe(true)
         expect(keyId(ref)).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
       }),
     )

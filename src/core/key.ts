@@ -25,6 +25,10 @@ export function checkKeyRef(ref: KeyRef): KeyRef {
   return { tenant: ref.tenant, scope: ref.scope, key: ref.key }
 }
 
+export function checkTenant(tenant: string): string {
+  return checkName('tenant_invalid', 'tenant', tenant)
+}
+
 /** The name of a step or operation: kept like a scope, and read by people. */
 export function checkName(code: ErrorCode, what: string, name: string): string {
   check(code, what, name, maxNameLength)
@@ -56,6 +60,11 @@ const loneSurrogate = /[\uD800-\uDFFF]/u
  */
 export function keyId({ tenant, scope, key }: KeyRef): string {
   return uuidOf(`${tenant.length}:${scope.length}:${tenant}${scope}${key}`)
+}
+
+/** Whether a text could be the id of a key at all. Ids come back from clients, in addresses. */
+export function isKeyId(text: unknown): text is string {
+  return typeof text === 'string' && /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.test(text)
 }
 
 /**

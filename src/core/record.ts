@@ -15,7 +15,7 @@ export interface KeyRecord extends KeyRef {
   readonly state: KeyState
   /** This life of the key: a new one when an expired key is used again. */
   readonly incarnation: string
-  /** Raised by each claim of this incarnation, so it is also the number of the attempt. */
+  /** Raised by each claim of this incarnation, so it is also the number of the attempt. 0: left to workers, and never held by any. */
   readonly fence: number
   /** The token of the claim that holds the key, or held it last. */
   readonly owner: string

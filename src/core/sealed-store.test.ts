@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { memoryStore } from '../stores/memory/index.js'
 import { manualClock } from '../testing/index.js'
 import { aClaim, aFinish, again, anAnswer, leaseMs, take } from '../testing/store-cases/store-case.js'
+import { keyId } from './key.js'
 import { sealedStore } from './sealed-store.js'
 import { sealedHeader } from './sealing.js'
 import type { KeyStore, Store } from './store.js'
@@ -49,6 +50,25 @@ describe('sealedStore', () => {
     expect((await plain.keyRead(claim))?.answer?.headers).toEqual([[sealedHeader, 'k1']])
     expect(await answerOf(store, claim)).toEqual(anAnswer)
     expect(await store.keyPeek(again(claim))).toEqual({ kind: 'parked', answer: anAnswer })
+  })
+
+  test('seals the request of a key that is left to workers, and opens it for them and for those who read it by its id', async () => {
+    const { plain, store } = setup()
+    const claim = aClaim({ request })
+    const wanted = { tenant: claim.tenant, id: keyId(claim) }
+    await store.keyEnqueue(claim)
+    const kept = await plain.keyReadById(wanted)
+    expect(Buffer.from(kept?.record.request ?? []).includes('secret')).toBe(false)
+    expect((await store.keyReadById(wanted))?.record.request).toEqual(request)
+
+    const held = await take(store, again(claim, { worker: true, request: null }))
+    expect(held.request).toEqual(request)
+    await store.keyFinish(aFinish(held))
+    expect((await plain.keyReadById(wanted))?.record.answer?.headers).toEqual([[sealedHeader, 'k1']])
+    expect((await store.keyReadById(wanted))?.record.answer).toEqual(anAnswer)
+    expect(await store.keyEnqueue(again(claim))).toMatchObject({ kind: 'replay', answer: anAnswer })
+    await expect(sealedStore(plain).keyReadById(wanted)).rejects.toMatchObject({ code: 'encryption_key_missing' })
+    await expect(sealedStore(plain).keyEnqueue(again(claim))).rejects.toMatchObject({ code: 'encryption_key_missing' })
   })
 
   test('lets answers pass that were stored in the clear: before it was switched on, or by the store itself', async () => {
@@ -151,6 +171,9 @@ describe('sealedStore', () => {
       keyClaim(...args: Parameters<Store['keyClaim']>) {
         return this.#memory.keyClaim(...args)
       }
+      keyEnqueue(...args: Parameters<Store['keyEnqueue']>) {
+        return this.#memory.keyEnqueue(...args)
+      }
       keyHeartbeat(...args: Parameters<Store['keyHeartbeat']>) {
         return this.#memory.keyHeartbeat(...args)
       }
@@ -169,6 +192,9 @@ describe('sealedStore', () => {
       keyRead(...args: Parameters<Store['keyRead']>) {
         return this.#memory.keyRead(...args)
       }
+      keyReadById(...args: Parameters<Store['keyReadById']>) {
+        return this.#memory.keyReadById(...args)
+      }
       keyReap(...args: Parameters<Store['keyReap']>) {
         return this.#memory.keyReap(...args)
       }
@@ -183,6 +209,9 @@ describe('sealedStore', () => {
     expect(await store.keyPark({ lease: (await take(store, parked)).lease, answer: anAnswer, reason: '' })).toBe('done')
     expect(await store.keyPeek(again(finished))).toMatchObject({ answer: anAnswer })
     expect(await store.keyRead(aClaim())).toBeUndefined()
+    const queued = aClaim()
+    expect(await store.keyEnqueue(queued)).toEqual({ kind: 'enqueued', id: keyId(queued) })
+    expect(await store.keyReadById({ tenant: queued.tenant, id: keyId(queued) })).toMatchObject({ record: { async: true } })
     expect(await store.keyReap({ limit: 1 })).toBe(0)
   })
 

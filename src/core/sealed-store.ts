@@ -3,7 +3,7 @@ import { checkKeyRef, type KeyRef, keyId } from './key.js'
 import { type EncryptionOptions, type KeyRing, keyRing } from './key-ring.js'
 import type { KeyRecord } from './record.js'
 import { openAnswer, openRequest, type Place, sealAnswer, sealRequest } from './sealing.js'
-import type { KeyClaim, StepStore, Store, Verdict } from './store.js'
+import type { EnqueueVerdict, KeyClaim, StepStore, Store, Verdict } from './store.js'
 
 /**
  * The same store, in which answers and requests are encrypted: what it is given is sealed before it is stored, what it says is opened.
@@ -30,6 +30,7 @@ export function sealedStore<Tx>(store: Store<Tx>, encryption?: EncryptionOptions
         throw error
       }
     },
+    keyEnqueue: async (claim) => openedVerdict(ring, claim, await store.keyEnqueue(sealedClaim(ring, claim))),
     keyHeartbeat: (heartbeat) => store.keyHeartbeat(heartbeat),
     keyFinish: (finish) => store.keyFinish({ ...finish, answer: sealedAnswer(ring, finish.lease, finish.answer) }),
     keyRelease: (release) => store.keyRelease(release),
@@ -41,6 +42,10 @@ export function sealedStore<Tx>(store: Store<Tx>, encryption?: EncryptionOptions
     async keyRead(ref) {
       const record = await store.keyRead(ref)
       return record && openedRecord(ring, ref, record)
+    },
+    async keyReadById(wanted) {
+      const seen = await store.keyReadById(wanted)
+      return seen && { ...seen, record: openedRecord(ring, seen.record, seen.record) }
     },
     keyReap: (reap) => store.keyReap(reap),
 
@@ -86,7 +91,7 @@ function sealedClaim(ring: KeyRing | undefined, claim: KeyClaim): KeyClaim {
   return claim.request ? { ...claim, request: sealRequest(ring, () => placeOf(claim), claim.request) } : claim
 }
 
-function openedVerdict<V extends Verdict>(ring: KeyRing | undefined, ref: KeyRef, verdict: V): V {
+function openedVerdict<V extends Verdict | EnqueueVerdict>(ring: KeyRing | undefined, ref: KeyRef, verdict: V): V {
   switch (verdict.kind) {
     case 'execute':
       return verdict.request ? { ...verdict, request: openRequest(ring, () => placeOf(ref), verdict.request) } : verdict

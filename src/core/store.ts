@@ -30,6 +30,11 @@ export interface KeyStore {
   readonly durability: 'durable' | 'best-effort' | 'process'
 
   keyClaim(claim: KeyClaim): Promise<Verdict>
+  /**
+   * Keeps the request for workers to carry out: a new key is pending, async and was never held, so its fence is 0. A key that is known
+   * already gets the verdict of a claim that may not execute.
+   */
+  keyEnqueue(claim: KeyClaim): Promise<EnqueueVerdict>
   /** Renews many leases at once, and answers for each in the same order. Never waits for a row that somebody has locked. */
   keyHeartbeat(heartbeat: { readonly leases: readonly LeaseRenewal[] }): Promise<LeaseStanding[]>
   /** Stores the answer. */
@@ -41,6 +46,8 @@ export interface KeyStore {
   /** The verdict on a claim that would not execute; undefined if it would. Changes nothing. */
   keyPeek(claim: KeyClaim): Promise<Exclude<Verdict, { kind: 'execute' }> | undefined>
   keyRead(ref: KeyRef): Promise<KeyRecord | undefined>
+  /** The key with that id, if it is this tenant's. Undefined for anything else, also for what is no id at all. */
+  keyReadById(wanted: { readonly tenant: string; readonly id: string }): Promise<KeySighting | undefined>
   /** Deletes at most `limit` expired keys and says how many. Never an unfinished or parked one. */
   keyReap(reap: { readonly limit: number }): Promise<number>
 }
@@ -217,6 +224,15 @@ export type Verdict =
   | { readonly kind: 'in-progress'; readonly retryAfterMs: number }
   | { readonly kind: 'mismatch'; readonly part: FingerprintPart }
   | { readonly kind: 'parked'; readonly answer: Answer; readonly settled?: boolean }
+
+/** What an enqueue comes to. `enqueued`: the key waits for a worker, and is of this claim's making. */
+export type EnqueueVerdict = { readonly kind: 'enqueued'; readonly id: string } | Exclude<Verdict, { kind: 'execute' }>
+
+/** A key, and the store's own time when it was looked at. */
+export interface KeySighting {
+  readonly record: KeyRecord
+  readonly now: number
+}
 
 export interface LeaseRenewal extends Lease {
   readonly leaseMs: number

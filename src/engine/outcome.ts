@@ -29,7 +29,7 @@ export function outcomeOf<R extends Answer>(
   { report }: Pick<EngineParts, 'report'>,
   ref: KeyRef,
   verdict: Exclude<Verdict, { kind: 'execute' }>,
-): Outcome<R> {
+): Exclude<Outcome<R>, { kind: 'executed' }> {
   switch (verdict.kind) {
     case 'replay': {
       const { incarnation } = verdict

@@ -22,6 +22,8 @@ export interface EngineParts {
   readonly running: RunningWork
   readonly defaults: PolicyOptions
   readonly storeTimeoutMs: number
+  /** Told of each key that was left to workers by this process. */
+  readonly onEnqueued: ReadonlySet<(ref: KeyRef) => void>
   /** What is stored of an answer that the work returned. Never throws. */
   keep(ref: KeyRef, answer: Answer): Answer
   takeFingerprint(request: FingerprintRequest): Fingerprint

@@ -1,6 +1,6 @@
-/** What every adapter exports beside its own two functions, so that one import is enough. */
+/** What every adapter exports beside its own three functions, so that one import is enough. */
 export { type FieldSource, field, type HeaderSource, header, type KeySource } from './key-source.js'
-export type { HttpOptions, IdempotencyOptions, ServeOptions } from './options.js'
+export type { AsyncServeOptions, HttpOptions, IdempotencyOptions, ServeOptions, StatusOptions, SyncServeOptions } from './options.js'
 export type { Profile } from './profiles.js'
 export { runOf } from './run-of.js'
 export type { Servable } from './serve.js'

@@ -2,10 +2,10 @@ import { Ajv2020 } from 'ajv/dist/2020.js'
 import { describe, expect, test } from 'vitest'
 import { reply } from '../core/answer.js'
 import { field, header } from './key-source.js'
-import { describeIdempotency, type ResponseObject, type RouteOptions, withIdempotency } from './openapi.js'
+import { describeIdempotency, describeStatus, type ResponseObject, type RouteOptions, withIdempotency } from './openapi.js'
 import { ietf } from './profiles.js'
 
-const ajv = new Ajv2020({ strict: true, formats: { uri: URL.canParse } })
+const ajv = new Ajv2020({ strict: true, formats: { uri: URL.canParse, 'date-time': (text) => new Date(text).toISOString() === text } })
 
 const routes: [name: string, options: RouteOptions][] = [
   ['an operation', {}],
@@ -18,6 +18,8 @@ const routes: [name: string, options: RouteOptions][] = [
   ['a key in the body', { key: field('transfer.reference') }],
   ['a key from anywhere', { key: () => 'k' }],
   ['pages of its own', { problemBase: 'https://api.example.com/problems/' }],
+  ['an operation that is left to workers', { respond: 'async', pollAfter: '5s' }],
+  ['an operation that is left to workers, in the dialect of Stripe', { respond: 'async', profile: 'stripe' }],
   ['a dialect of its own', { profile: { ...ietf, name: 'plain', render: ({ code }) => reply(418, Buffer.from(code)) } }],
 ]
 
@@ -87,6 +89,11 @@ describe('the parameter', () => {
     ['keys of a tenant', { afterFailure: 'rerun', profile: 'stripe' }, [/another endpoint is refused/]],
     ['a conflict', {}, [/the answer is 409/, /Retry-After/]],
     ['a wait', { whenInProgress: 'wait', wait: '1500ms' }, [/wait for its answer, 1500 milliseconds at most/]],
+    [
+      'work that is left to workers',
+      { respond: 'async' },
+      [/accepted with 202/, /`Location` is where/, /others with the key are told the same/],
+    ],
     ['an acceptance', { whenInProgress: 'accepted' }, [/the answer is 202/]],
   ])('tells of %s', (_, options, words) => {
     const { description, parameter } = describeIdempotency(options)
@@ -209,5 +216,60 @@ describe('withIdempotency', () => {
   test('in the dialect of Stripe answers have the ids of requests', () => {
     expect(withIdempotency(order, { profile: 'stripe' }).responses[201]).toHaveProperty('headers.Original-Request')
     expect(withIdempotency(order, {}).responses[201]).not.toHaveProperty('headers.Original-Request')
+  })
+})
+
+describe("an operation with respond: 'async'", () => {
+  test('publishes a 202 with Location and Retry-After, and no answers of those that wait for the work', () => {
+    const { responses } = describeIdempotency({ respond: 'async' })
+    const accepted = responses[202]
+    expect(accepted?.headers).toMatchObject({ Location: { required: true }, 'Retry-After': { required: true } })
+    expect(Object.keys(accepted?.content?.['application/json']?.examples ?? {})).toEqual(['pending', 'processing'])
+    expect(accepted?.content?.['application/json']?.schema).toMatchObject({
+      required: ['id', 'state'],
+      properties: { state: { enum: ['pending', 'processing'] } },
+    })
+    expect(Object.keys(responses)).not.toContain('409')
+    expect(JSON.stringify(responses)).not.toContain('interrupted')
+  })
+
+  test('a wrong pollAfter is an error', () => {
+    expect(() => describeIdempotency({ respond: 'async', pollAfter: -1 })).toThrow(/pollAfter/)
+    expect(() => describeStatus({ pollAfter: -1 })).toThrow(/pollAfter/)
+  })
+})
+
+describe.each(['ietf', 'stripe'] as const)('the status resource in the %s profile', (profile) => {
+  const described = describeStatus({ profile })
+
+  test('publishes its states and its problems, none of them to be cached', () => {
+    const examples = Object.entries(described.responses).map(([status, { content = {} }]) => [
+      status,
+      Object.values(content).flatMap(({ examples }) => Object.keys(examples)),
+    ])
+    expect(examples).toEqual([
+      ['200', ['pending', 'processing']],
+      ['404', ['operation_unknown']],
+      ['410', ['operation_expired', 'answer_not_kept']],
+      ['500', ['outcome_unknown']],
+      ['503', ['store_unavailable']],
+    ])
+    for (const { headers } of Object.values(described.responses)) {
+      expect(headers?.['Cache-Control']).toMatchObject({ required: true, schema: { const: 'no-store' } })
+    }
+  })
+
+  test('its schemas hold for its examples', () => {
+    for (const [, { schema, examples }] of mediaTypesOf(described.responses)) {
+      const fits = ajv.compile(schema)
+      for (const { value } of Object.values(examples)) expect([fits(value), fits.errors]).toEqual([true, null])
+    }
+  })
+
+  test('says what its other answers are, and which headers those have', () => {
+    expect(described.description).toMatch(/then it is the answer itself/)
+    expect(Object.keys(described.headers)).toEqual(
+      profile === 'stripe' ? ['Idempotent-Replayed', 'Request-Id', 'Original-Request'] : ['Idempotent-Replayed'],
+    )
   })
 })

@@ -1,9 +1,10 @@
 import { maxKeyLength } from '../core/key.js'
 import { merged } from './openapi/merge.js'
-import { keyProse, requestProse, retentionText } from './openapi/prose.js'
+import { keyProse, requestProse, retentionText, statusProse } from './openapi/prose.js'
 import { type HeaderObject, headerEntry, type ResponseObject, responsesOf } from './openapi/responses.js'
-import { routeAnswers } from './openapi/route-answers.js'
-import { type IdempotencyOptions, resolveHttpOptions, type ServeOptions } from './options.js'
+import { routeAnswers, statusAnswers } from './openapi/route-answers.js'
+import { type AsyncServeOptions, type IdempotencyOptions, resolveHttpOptions, type StatusOptions } from './options.js'
+import type { Profile } from './profiles.js'
 
 export type { HeaderObject, MediaTypeObject, ResponseObject, SchemaObject } from './openapi/responses.js'
 
@@ -12,7 +13,8 @@ export type { HeaderObject, MediaTypeObject, ResponseObject, SchemaObject } from
  * from elsewhere, such as the `retention` of an operation or of `createOnce()`, is to be added.
  */
 export type RouteOptions = Partial<IdempotencyOptions<never>> &
-  Partial<ServeOptions<never>> & {
+  Partial<Pick<AsyncServeOptions<never>, 'input' | 'location' | 'pollAfter'>> & {
+    respond?: 'sync' | 'async'
     /** What `serve()` serves: one that makes its own key does not insist on one. */
     operation?: { readonly makesKey: boolean }
   }
@@ -45,14 +47,14 @@ export interface IdempotencyDescription {
  * this says it from the options that make it so.
  */
 export function describeIdempotency(options: RouteOptions): IdempotencyDescription {
-  const { afterFailure, failOpen, scope, operation } = options
+  const { afterFailure, failOpen, scope, operation, respond, pollAfter } = options
   const opaque = afterFailure !== undefined
   const makesKey = !opaque && operation?.makesKey === true
   const settings = resolveHttpOptions({ tenant: 'single', ...options }, ({ serveRequiresKey }) => !opaque && serveRequiresKey && !makesKey)
   const { key, required, profile } = settings
   const retention = retentionText(options.retention)
   const meetWithin = opaque ? (scope ?? profile.scope) : 'operation'
-  const description = `${keyProse(settings, makesKey)}\n\n${requestProse(settings, meetWithin, retention)}`
+  const description = `${keyProse(settings, makesKey)}\n\n${requestProse(settings, meetWithin, retention, respond === 'async')}`
   return {
     parameter:
       typeof key === 'object' && key.kind === 'header'
@@ -67,11 +69,27 @@ export function describeIdempotency(options: RouteOptions): IdempotencyDescripti
           }
         : undefined,
     description,
-    responses: responsesOf(routeAnswers(settings, { afterFailure, failOpen })),
-    headers: Object.fromEntries(
-      ['idempotent-replayed', ...(profile.requestIds ? ['request-id', 'original-request'] : [])].map((name) => headerEntry(name, false)),
-    ),
+    responses: responsesOf(routeAnswers(settings, { afterFailure, failOpen, async: respond === 'async' ? { pollAfter } : undefined })),
+    headers: replayHeaders(profile),
     retention,
+  }
+}
+
+function replayHeaders({ requestIds }: Profile): Record<string, HeaderObject> {
+  const names = ['idempotent-replayed', ...(requestIds ? ['request-id', 'original-request'] : [])]
+  return Object.fromEntries(names.map((name) => headerEntry(name, false)))
+}
+
+/** The status resource, in fragments of OpenAPI 3.1. */
+export type StatusDescription = Pick<IdempotencyDescription, 'description' | 'responses' | 'headers'>
+
+/** Describes the route of `status()`, from its options. Its other answers are those of the operation, with these `headers` added. */
+export function describeStatus(options: Partial<StatusOptions<never>>): StatusDescription {
+  const settings = resolveHttpOptions<never>({ tenant: 'single', ...options }, () => false)
+  return {
+    description: statusProse,
+    responses: responsesOf(statusAnswers(settings, options.pollAfter)),
+    headers: replayHeaders(settings.profile),
   }
 }
 

@@ -63,10 +63,44 @@ export interface IdempotencyOptions<Native> extends HttpOptions<Native>, PolicyO
   failOpen?: boolean
 }
 
-export interface ServeOptions<Native> extends HttpOptions<Native> {
+interface AnyServeOptions<Native> extends HttpOptions<Native> {
   /** Makes the operation's input from the JSON body, or from the bytes of a body that is something else. Default: the JSON body. */
   input?: (request: Native, body: unknown) => unknown
 }
+
+/** Runs the operation while its client waits. */
+export interface SyncServeOptions<Native> extends AnyServeOptions<Native> {
+  respond?: 'sync'
+  location?: never
+  pollAfter?: never
+}
+
+/** Leaves the operation to workers. `whenInProgress` and `wait` mean nothing here: duplicates get the same 202 until there is an answer. */
+export interface AsyncServeOptions<Native> extends AnyServeOptions<Native> {
+  /**
+   * `'sync'` answers when the operation has run. `'async'` keeps the request and answers 202 at once; a worker carries it out, in this
+   * process or another one, and `status()` tells what became of it. Default `'sync'`.
+   */
+  respond: 'async'
+  /** The address at which `status()` is served for the operation with this id. It becomes `Location`. */
+  location: (id: string, request: Native) => string
+  /**
+   * How soon a client should ask for the first time. Too low: it asks in vain. Too high: it hears late of work that was soon done.
+   * Default 1 s.
+   */
+  pollAfter?: Duration
+}
+
+export type ServeOptions<Native> = SyncServeOptions<Native> | AsyncServeOptions<Native>
+
+export interface StatusOptions<Native> extends Pick<HttpOptions<Native>, 'tenant' | 'profile' | 'problemBase'> {
+  /** The id of the operation that is asked for. Default: the last segment of the path. */
+  id?: (request: Native) => MaybeId | Promise<MaybeId>
+  /** How soon a client should ask again while there is no answer. Too low: it asks in vain. Too high: it hears late. Default 1 s. */
+  pollAfter?: Duration
+}
+
+type MaybeId = string | undefined | null
 
 export interface HttpSettings<Native> {
   readonly tenantOf: (request: Native) => string | Promise<string>
@@ -113,6 +147,15 @@ export function resolveHttpOptions<Native>(
   }
 }
 
+/** Whole seconds, as `Retry-After` has them, and never at once. */
+export function secondsOf(ms: number): number {
+  return Math.max(1, Math.ceil(ms / 1000))
+}
+
+export function pollAfterMs({ pollAfter = '1s' }: { readonly pollAfter?: Duration | undefined }): number {
+  return durationMs(pollAfter, 'pollAfter')
+}
+
 /** As an npm package's files are served to anyone. */
 const packagePages = 'https://unpkg.com/oncekey/docs/problems/'
 
@@ -138,6 +181,10 @@ export function oneOf(name: string, value: unknown, choices: readonly string[]):
 
 export function checkFlag(name: string, value: unknown): void {
   if (value !== undefined && typeof value !== 'boolean') throw invalid(name, value, 'true or false')
+}
+
+export function needsFunction(name: string, value: unknown, expected: string): void {
+  if (typeof value !== 'function') throw invalid(name, value, expected)
 }
 
 export function checkFunction(name: string, value: unknown): void {

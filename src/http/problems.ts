@@ -83,6 +83,20 @@ export const problems = {
     title: 'The request cannot be protected at the moment',
     detail: 'Send the same request with the same key again in a moment. What was done already is not done again.',
   },
+  operation_unknown: {
+    status: 404,
+    title: 'There is no such operation',
+    detail:
+      'Check the address: it is the Location of the answer that accepted the request, and only its own sender may read it. ' +
+      'An operation that ended long ago is not known any more.',
+  },
+  operation_expired: {
+    status: 410,
+    title: 'The answer of this operation is no longer kept',
+    detail:
+      'The operation has ended, and its answer was kept for as long as was promised. Its key counts as new from now on: ' +
+      'find out what became of it before you send the request again.',
+  },
 } as const
 
 export type ProblemCode = keyof typeof problems

@@ -1,7 +1,7 @@
 import { type Answer, type HeaderPair, reply } from '../core/answer.js'
 import type { FingerprintPart } from '../core/fingerprint/fingerprint.js'
 import type { Outcome } from '../engine/outcome.js'
-import type { HttpSettings } from './options.js'
+import { type HttpSettings, secondsOf } from './options.js'
 import { type Problem, type ProblemCode, problems } from './problems.js'
 import { requestIdOf, withRequestId } from './request-ids.js'
 
@@ -46,8 +46,30 @@ function notKept(settings: Settings, { status, headers }: Answer): Answer {
   return { ...problem, headers: [...problem.headers, ...location] }
 }
 
+/** What is known of an operation that has no answer yet. */
+export interface Unfinished {
+  readonly id: string
+  readonly state: 'pending' | 'processing'
+  /** When the request was accepted, as text of ISO 8601. */
+  readonly createdAt?: string
+  /** How often it was begun. */
+  readonly attempt?: number
+}
+
+/** `requestId`: the life of the key, for the answer that accepts the request; its replays name that as the original one. */
+export function unfinishedReply(
+  { profile }: Settings,
+  status: 200 | 202,
+  unfinished: Unfinished,
+  headers: readonly HeaderPair[],
+  requestId: string = crypto.randomUUID(),
+): Answer {
+  const answer = reply(status, unfinished, headers)
+  return profile.requestIds ? withRequestId(answer, requestId) : answer
+}
+
 function inProgress(settings: Settings, retryAfterMs: number): Answer {
-  const retryAfterSeconds = Math.max(1, Math.ceil(retryAfterMs / 1000))
+  const retryAfterSeconds = secondsOf(retryAfterMs)
   if (settings.whenInProgress !== 'accepted') return problemReply(settings, { code: 'key_in_use', retryAfterSeconds })
   return reply(202, { status: 'processing' }, { 'retry-after': String(retryAfterSeconds) })
 }

@@ -1,11 +1,11 @@
 import type { Answer } from '../core/answer.js'
 import { OncekeyError } from '../core/errors.js'
 import { isJson } from '../core/media-type.js'
-import type { Outcome } from '../engine/outcome.js'
-import type { OperationOutcome, RunRequest } from '../phases/admission.js'
+import type { EnqueueOutcome, OperationOutcome, RunRequest } from '../phases/admission.js'
 import type { Issue } from '../phases/input.js'
+import { acceptance } from './accept.js'
 import { admitBody, admitKey, fingerprintOf, type Received, refusalOf } from './admit.js'
-import { checkFunction, resolveHttpOptions, type ServeOptions } from './options.js'
+import { checkFunction, oneOf, resolveHttpOptions, type ServeOptions } from './options.js'
 import { problems } from './problems.js'
 import { problemReply, replyTo } from './replies.js'
 import { type HttpRequest, mediaTypeOf, rereadable } from './request.js'
@@ -18,6 +18,8 @@ export interface Servable {
   /** Whether it makes a key from the input where none was sent. */
   readonly makesKey: boolean
   run(request: RunRequest<never>): Promise<OperationOutcome<Answer>>
+  /** Absent in local work. */
+  enqueue?(request: RunRequest<never>): Promise<EnqueueOutcome<Answer>>
 }
 
 export interface Service<Native> {
@@ -33,6 +35,8 @@ export function serviceOf<Native>(operation: Servable, options: ServeOptions<Nat
   }
   const settings = resolveHttpOptions(options, (profile) => profile.serveRequiresKey && !operation.makesKey)
   checkFunction('input', options.input)
+  oneOf('respond', options.respond ?? 'sync', ['sync', 'async'])
+  const accepting = options.respond === 'async' ? acceptance(operation, settings, options) : undefined
   const { profile, tenantOf, waitMs, maxBodyBytes } = settings
   const inputOf = options.input ?? ((_: Native, body: unknown) => body)
   const common = { ...(waitMs === undefined ? {} : { wait: waitMs }), ...(profile.storeErrors ? { storeErrors: true } : {}) }
@@ -55,8 +59,9 @@ export function serviceOf<Native>(operation: Servable, options: ServeOptions<Nat
       ...('issue' in read ? { input: null, issues: [read.issue] } : { input: await inputOf(request.native, read.value) }),
     }
     try {
-      const outcome = await operation.run(run as RunRequest<never>)
-      return outcome.kind === 'invalid' ? refused(read, outcome.issues) : answerTo(outcome)
+      if (!accepting) return answerTo(await operation.run(run as RunRequest<never>), read)
+      const outcome = await accepting.enqueue(run as RunRequest<never>)
+      return 'id' in outcome ? accepting.reply(outcome, request.native) : answerTo(outcome, read)
     } catch (error) {
       const refusal = refusalOf(settings, error)
       if (refusal) return refusal
@@ -84,8 +89,10 @@ export function serviceOf<Native>(operation: Servable, options: ServeOptions<Nat
     return problemReply(settings, { code: 'input_invalid', members: { issues } })
   }
 
-  function answerTo(outcome: Outcome<Answer>): Answer {
+  function answerTo(outcome: OperationOutcome<Answer>, read: BodyReading): Answer {
     switch (outcome.kind) {
+      case 'invalid':
+        return refused(read, outcome.issues)
       case 'executed':
         // Its answer is not the last word until it is stored: a retry finishes it.
         if (!outcome.stored) return problemReply(settings, { code: 'store_unavailable', retryAfterSeconds: 1 })

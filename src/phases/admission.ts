@@ -2,7 +2,7 @@ import type { Answer } from '../core/answer.js'
 import type { Duration } from '../core/duration.js'
 import { OncekeyError } from '../core/errors.js'
 import type { FingerprintRequest } from '../core/fingerprint/fingerprint.js'
-import { checkKeyRef, checkName } from '../core/key.js'
+import { checkKeyRef, checkName, type KeyRef } from '../core/key.js'
 import { type Policy, type PolicyOptions, resolvePolicy } from '../core/policy.js'
 import type { KeyClaim } from '../core/store.js'
 import { type Outcome, outcomeOf } from '../engine/outcome.js'
@@ -46,12 +46,24 @@ export type OperationOutcome<R extends Answer> =
   /** The input does not fit the schema, and there is no answer to replay: nothing was stored or changed, the same key may come again. */
   | { readonly kind: 'invalid'; readonly issues: readonly Issue[] }
 
+/** What a request comes to that is left to workers. */
+export type EnqueueOutcome<R extends Answer> =
+  /** The key waits for a worker. `id` names it to its tenant; the answer will be of this incarnation. */
+  | { readonly kind: 'enqueued'; readonly id: string; readonly incarnation: string }
+  /** It waits, or is being worked on, since an earlier request. */
+  | { readonly kind: 'in-progress'; readonly id: string; readonly retryAfterMs: number }
+  | Exclude<OperationOutcome<R>, { kind: 'executed' | 'in-progress' }>
+
+/** A request before it may run: a claim with its input; or an answer already, and where there is a key at all, whose it is of. */
+type Admitted<R extends Answer, Input> =
+  | { readonly claim: KeyClaim; readonly input: Input }
+  | { readonly outcome: Exclude<OperationOutcome<R>, { kind: 'executed' }>; readonly ref: KeyRef }
+  | { readonly outcome: Extract<OperationOutcome<R>, { kind: 'invalid' }>; readonly ref?: undefined }
+
 export interface Admission<Schema extends StandardSchema | undefined> {
   readonly policy: Policy
-  /** What a request comes to before it may run: a claim with its input, or an answer already. */
-  admit<R extends Answer>(
-    request: RunRequest<unknown>,
-  ): Promise<{ readonly claim: KeyClaim; readonly input: OutputOf<Schema> } | { readonly outcome: OperationOutcome<R> }>
+  /** What a request comes to before it may run. */
+  admit<R extends Answer>(request: RunRequest<unknown>): Promise<Admitted<R, OutputOf<Schema>>>
   newClaim(): Pick<KeyClaim, 'owner' | 'leaseMs' | 'retention' | 'afterFailure' | 'worker'>
 }
 
@@ -72,11 +84,17 @@ export function admission<Schema extends StandardSchema | undefined>(
     return { owner: parts.random.uuid(), leaseMs, retention, afterFailure: 'rerun', worker: false } as const
   }
 
-  async function admit<R extends Answer>({ tenant, key: given, input, issues, ...request }: RunRequest<unknown>) {
+  async function admit<R extends Answer>({
+    tenant,
+    key: given,
+    input,
+    issues,
+    ...request
+  }: RunRequest<unknown>): Promise<Admitted<R, OutputOf<Schema>>> {
     const checked = issues ? { issues } : await validated(options.input as Schema, input)
     const key = given ?? (checked.issues ? undefined : options.key?.(checked.value))
     if (key === undefined) {
-      if (checked.issues) return { outcome: { kind: 'invalid', issues: checked.issues } } as const
+      if (checked.issues) return { outcome: { kind: 'invalid', issues: checked.issues } }
       throw new OncekeyError(
         'key_invalid',
         `${name} needs a key: pass the client's, or give the operation a \`key\` that makes one from the input.`,
@@ -90,7 +108,6 @@ export function admission<Schema extends StandardSchema | undefined>(
     // A known key replays or mismatches, even if the schema was tightened since. Only one that would have to run is invalid.
     const patience = { until: parts.clock.monotonic() + parts.storeTimeoutMs, tries: 3 }
     const known = await patiently(() => parts.store.keyPeek(claim), patience, parts)
-    const outcome: OperationOutcome<R> = known ? outcomeOf(parts, claim, known) : { kind: 'invalid', issues: checked.issues }
-    return { outcome }
+    return { ref, outcome: known ? outcomeOf<R>(parts, claim, known) : { kind: 'invalid', issues: checked.issues } }
   }
 }

@@ -1,14 +1,15 @@
 import type { Answer } from '../core/answer.js'
 import { durationMs } from '../core/duration.js'
 import { isStoreTrouble, OncekeyError } from '../core/errors.js'
-import { checkKeyRef } from '../core/key.js'
+import { checkKeyRef, keyId } from '../core/key.js'
 import type { KeyClaim, StepStore } from '../core/store.js'
 import { outcomeUnknown } from '../core/system-answers.js'
 import { type Held, settleFailure, withKey } from '../engine/held.js'
 import type { Outcome } from '../engine/outcome.js'
 import type { EngineParts } from '../engine/parts.js'
 import { patiently } from '../engine/patience.js'
-import { admission, type LocalOptions, type OperationOutcome, type RunRequest } from './admission.js'
+import { admission, type EnqueueOutcome, type LocalOptions, type OperationOutcome, type RunRequest } from './admission.js'
+import { enqueue, withId } from './enqueue.js'
 import { type InputOf, inputFromBytes, type OutputOf, type StandardSchema, validated } from './input.js'
 import type { OperationRun } from './operation-run.js'
 import { runBody } from './run-body.js'
@@ -24,6 +25,11 @@ export interface Operation<Input, R extends Answer> {
   /** Whether it makes a key from the input for callers that bring none. */
   readonly makesKey: boolean
   run(request: RunRequest<Input>): Promise<OperationOutcome<R>>
+  /**
+   * Leaves the request to workers, and returns at once. Validation, replays and mismatches are as with `run`; `wait` and `storeErrors` of
+   * the request mean nothing here.
+   */
+  enqueue(request: RunRequest<Input>): Promise<EnqueueOutcome<R>>
   /**
    * Goes on with a key that nobody works on, from the request that was stored with it: what a worker does. Once workers have tried
    * `maxAttempts` times, the key is parked. Default: they may try for ever.
@@ -55,6 +61,12 @@ export function defineOperation<Tx, Schema extends StandardSchema | undefined, R
       const waitMs = wait === undefined ? 0 : durationMs(wait, 'wait')
       const admitted = await admit<R>(request)
       return 'outcome' in admitted ? admitted.outcome : attempt(admitted.claim, { storeErrors, waitMs })
+    },
+
+    async enqueue(request) {
+      const admitted = await admit<R>(request)
+      if (!('outcome' in admitted)) return enqueue(parts, admitted.claim)
+      return admitted.ref ? withId(keyId(admitted.ref), admitted.outcome) : admitted.outcome
     },
 
     async resume({ tenant, key }, { maxAttempts } = {}) {

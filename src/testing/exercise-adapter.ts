@@ -1,9 +1,10 @@
 import type { HeaderPair } from '../core/answer.js'
 import type { Store } from '../core/store.js'
 import type { Once } from '../create-once.js'
-import type { IdempotencyOptions } from '../http/options.js'
+import type { AsyncServeOptions, IdempotencyOptions } from '../http/options.js'
 import type { Servable } from '../http/serve.js'
 import type { AdapterCase } from './adapter-cases/adapter-case.js'
+import { asyncCases } from './adapter-cases/async.js'
 import { openBench } from './adapter-cases/bench.js'
 import { bodyCases } from './adapter-cases/bodies.js'
 import { concurrencyCases } from './adapter-cases/concurrency.js'
@@ -29,12 +30,17 @@ export interface HandlerAnswer {
 /** The application that your adapter is tried with. */
 export interface AdapterApp<Tx = unknown> {
   readonly once: Once<Tx>
-  /** For `idempotency()`, in front of every method on every path but `/operation`; add a `tenant` that reads the `x-tenant` header. */
+  /** For `idempotency()`, in front of every method on every path but `/operation` and `/async`; add a `tenant` that reads the `x-tenant` header. */
   readonly options: Pick<IdempotencyOptions<unknown>, 'afterFailure' | 'failOpen' | 'maxBodyBytes' | 'wait' | 'whenInProgress'>
   /** Give it what your handler received, and answer what it returns. What it throws is for your framework to handle. */
   handle(request: { readonly method: string; readonly path: string; readonly body: Uint8Array }): Promise<HandlerAnswer>
   /** For `serve()`, at `POST /operation`; absent if the store has no operations. */
   readonly operation?: Servable
+  /**
+   * Further options for a second `serve()` of the same operation, at `POST /async`. At `GET /async/:id` is `status()`, with the same
+   * `tenant`.
+   */
+  readonly acceptance: Pick<AsyncServeOptions<unknown>, 'respond' | 'location' | 'pollAfter'>
 }
 
 export interface AdapterHarness<Tx> {
@@ -48,7 +54,7 @@ export interface ExerciseAdapterOptions<Tx> {
   test: (name: string, run: () => Promise<void>) => unknown
   /** Called once for each test. The store may be shared: every test uses a tenant of its own. */
   setup: () => Promise<AdapterHarness<Tx>> | AdapterHarness<Tx>
-  /** False leaves out the cases of `serve()`, for a store without operations. Default true. */
+  /** False leaves out the cases of `serve()` and `status()`, for a store without operations. Default true. */
   operations?: boolean
 }
 
@@ -65,7 +71,7 @@ export function exerciseAdapter<Tx>({ test, setup, operations = true }: Exercise
     ...failureCases,
     ...concurrencyCases,
     ...lostClientCases,
-    ...(operations ? operationCases : []),
+    ...(operations ? [...operationCases, ...asyncCases] : []),
   ]
   for (const { name, run, ...needs } of cases) {
     test(name, async () => {

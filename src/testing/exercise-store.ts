@@ -1,5 +1,6 @@
 import type { Store } from '../core/store.js'
 import { answerCases } from './store-cases/answers.js'
+import { asyncCases } from './store-cases/async.js'
 import { claimCases } from './store-cases/claims.js'
 import { leaseCases } from './store-cases/leases.js'
 import { retentionCases } from './store-cases/retention.js'
@@ -28,7 +29,15 @@ export interface ExerciseStoreOptions<Tx> {
  * @example exerciseStore({ test, setup: () => ({ store: myStore(clock), advance: (ms) => clock.advance(ms) }) })
  */
 export function exerciseStore<Tx>({ test, setup }: ExerciseStoreOptions<Tx>): void {
-  const cases: StoreCase<Tx>[] = [...claimCases, ...leaseCases, ...answerCases, ...retentionCases, ...upkeepCases, ...transactionCases]
+  const cases: StoreCase<Tx>[] = [
+    ...claimCases,
+    ...leaseCases,
+    ...answerCases,
+    ...retentionCases,
+    ...asyncCases,
+    ...upkeepCases,
+    ...transactionCases,
+  ]
   for (const { name, run } of cases) {
     test(name, async () => run(await setup()))
   }

@@ -2,7 +2,7 @@ import { Readable } from 'node:stream'
 import express from 'express'
 import express4 from 'express-4'
 import { describe, test } from 'vitest'
-import { idempotency, serve } from '../../src/adapters/express.js'
+import { idempotency, serve, status } from '../../src/adapters/express.js'
 import { fromPg } from '../../src/stores/postgres/index.js'
 import { type AdapterApp, exerciseAdapter } from '../../src/testing/index.js'
 import { useDatabase } from '../support/postgres/database.js'
@@ -13,10 +13,12 @@ const database = useDatabase()
 const tenant = (request: express.Request) => request.get('x-tenant') as string
 
 /** The kit's application, as an Express user would write it. */
-function appOf(framework: typeof express, { once, options, handle, operation }: AdapterApp): express.Express {
+function appOf(framework: typeof express, { once, options, handle, operation, acceptance }: AdapterApp): express.Express {
   const app = framework()
   app.set('env', 'test')
   if (operation) app.post('/operation', serve(operation, { tenant }))
+  if (operation) app.post('/async', serve(operation, { tenant, ...acceptance }))
+  app.get('/async/:id', status(once, { tenant }))
   app.use(idempotency(once, { tenant, ...options }))
   app.use(framework.raw({ type: () => true, limit: '10mb' }))
   app.use(async (request: express.Request, response: express.Response, next: express.NextFunction) => {

@@ -2,7 +2,7 @@ import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { test } from 'vitest'
-import { idempotency, serve } from '../../src/adapters/fastify.js'
+import { idempotency, serve, status } from '../../src/adapters/fastify.js'
 import { fromPg } from '../../src/stores/postgres/index.js'
 import { type AdapterApp, exerciseAdapter } from '../../src/testing/index.js'
 import { useDatabase } from '../support/postgres/database.js'
@@ -12,10 +12,12 @@ const database = useDatabase()
 const tenant = (request: FastifyRequest) => request.headers['x-tenant'] as string
 
 /** The kit's application, as a Fastify user would write it. */
-async function appOf({ once, options, handle, operation }: AdapterApp): Promise<FastifyInstance> {
+async function appOf({ once, options, handle, operation, acceptance }: AdapterApp): Promise<FastifyInstance> {
   const app = fastify({ bodyLimit: 10_000_000, forceCloseConnections: true })
   app.addContentTypeParser(['application/json', 'text/plain', '*'], { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
   if (operation) app.post('/operation', serve(operation, { tenant }))
+  if (operation) app.post('/async', serve(operation, { tenant, ...acceptance }))
+  app.get('/async/:id', status(once, { tenant }))
   await app.register(async (scope) => {
     await scope.register(idempotency(once, { tenant, ...options }))
     scope.all('/*', async (request, reply) => {

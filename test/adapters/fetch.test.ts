@@ -1,6 +1,6 @@
 import { getRequestListener } from '@hono/node-server'
 import { describe, test } from 'vitest'
-import { idempotency, serve } from '../../src/adapters/fetch.js'
+import { idempotency, serve, status } from '../../src/adapters/fetch.js'
 import { fromPg } from '../../src/stores/postgres/index.js'
 import { type AdapterApp, exerciseAdapter } from '../../src/testing/index.js'
 import { useDatabase } from '../support/postgres/database.js'
@@ -12,8 +12,13 @@ const database = useDatabase()
 const tenant = (request: Request) => request.headers.get('x-tenant') as string
 
 /** The kit's application, as a file of route handlers would have it. */
-function appOf({ once, options, handle, operation }: AdapterApp): (request: Request) => Promise<Response> {
-  const POST = operation && serve(operation, { tenant })
+function appOf({ once, options, handle, operation, acceptance }: AdapterApp): (request: Request) => Promise<Response> {
+  const routes: Record<string, ((request: Request) => Promise<Response>) | undefined> = {
+    'POST operation': operation && serve(operation, { tenant }),
+    'POST async': operation && serve(operation, { tenant, ...acceptance }),
+    'GET async': status(once, { tenant }),
+    'HEAD async': status(once, { tenant }),
+  }
   const any = idempotency(once, { tenant, ...options })(async (request) => {
     const { pathname } = new URL(request.url)
     const answer = await handle({ method: request.method, path: pathname, body: new Uint8Array(await request.arrayBuffer()) })
@@ -26,7 +31,10 @@ function appOf({ once, options, handle, operation }: AdapterApp): (request: Requ
     if ('pieces' in body) return new Response(ReadableStream.from(body.pieces) as ReadableStream, { status, headers })
     return new Response(null, { status, headers })
   })
-  return async (request) => (POST && new URL(request.url).pathname === '/operation' ? POST(request) : any(request))
+  return async (request) => {
+    const route = routes[`${request.method} ${new URL(request.url).pathname.split('/')[1]}`]
+    return route ? route(request) : any(request)
+  }
 }
 
 describe.each([

@@ -1,7 +1,7 @@
 import { getRequestListener } from '@hono/node-server'
 import { type Context, Hono } from 'hono'
 import { test } from 'vitest'
-import { idempotency, serve } from '../../src/adapters/hono.js'
+import { idempotency, serve, status } from '../../src/adapters/hono.js'
 import { fromPg } from '../../src/stores/postgres/index.js'
 import { type AdapterApp, exerciseAdapter } from '../../src/testing/index.js'
 import { useDatabase } from '../support/postgres/database.js'
@@ -12,10 +12,12 @@ const database = useDatabase()
 const tenant = (c: Context) => c.req.header('x-tenant') as string
 
 /** The kit's application, as a Hono user would write it. */
-function appOf({ once, options, handle, operation }: AdapterApp): Hono {
+function appOf({ once, options, handle, operation, acceptance }: AdapterApp): Hono {
   const app = new Hono()
   app.onError((_, c) => c.text('failed', 500))
   if (operation) app.post('/operation', serve(operation, { tenant }))
+  if (operation) app.post('/async', serve(operation, { tenant, ...acceptance }))
+  app.get('/async/:id', status(once, { tenant }))
   app.use(idempotency(once, { tenant, ...options }))
   app.all('*', async (c) => {
     const body = new Uint8Array(await c.req.arrayBuffer())

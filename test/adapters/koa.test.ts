@@ -3,7 +3,7 @@ import { buffer } from 'node:stream/consumers'
 import { bodyParser } from '@koa/bodyparser'
 import Koa from 'koa'
 import { describe, test } from 'vitest'
-import { idempotency, serve } from '../../src/adapters/koa.js'
+import { idempotency, serve, status } from '../../src/adapters/koa.js'
 import { fromPg } from '../../src/stores/postgres/index.js'
 import { type AdapterApp, exerciseAdapter } from '../../src/testing/index.js'
 import { useDatabase } from '../support/postgres/database.js'
@@ -16,11 +16,16 @@ const tenant = (ctx: Koa.Context) => ctx.get('x-tenant')
 type BodyOf = (ctx: Koa.Context) => Promise<Uint8Array> | Uint8Array
 
 /** The kit's application, as a Koa user would write it. */
-function appOf({ once, options, handle, operation }: AdapterApp, parser: Koa.Middleware | undefined, bodyOf: BodyOf): Koa {
+function appOf({ once, options, handle, operation, acceptance }: AdapterApp, parser: Koa.Middleware | undefined, bodyOf: BodyOf): Koa {
   const app = new Koa()
   app.silent = true
-  const serveOperation = operation && serve(operation, { tenant })
-  app.use((ctx, next) => (serveOperation && ctx.path === '/operation' ? serveOperation(ctx, next) : next()))
+  const routes: Record<string, Koa.Middleware | undefined> = {
+    'POST operation': operation && serve(operation, { tenant }),
+    'POST async': operation && serve(operation, { tenant, ...acceptance }),
+    'GET async': status(once, { tenant }),
+    'HEAD async': status(once, { tenant }),
+  }
+  app.use((ctx, next) => (routes[`${ctx.method} ${ctx.path.split('/')[1]}`] ?? ((_, pass) => pass()))(ctx, next))
   app.use(idempotency(once, { tenant, ...options }))
   if (parser) app.use(parser)
   app.use(async (ctx) => {

@@ -1,9 +1,9 @@
 import { Readable } from 'node:stream'
-import { All, Controller, type INestApplication, Post, Req, Res, StreamableFile } from '@nestjs/common'
+import { All, Controller, Get, type INestApplication, Post, Req, Res, StreamableFile } from '@nestjs/common'
 import type { NestExpressApplication } from '@nestjs/platform-express'
 import type { NestFastifyApplication } from '@nestjs/platform-fastify'
 import { describe, test } from 'vitest'
-import { IdempotencyModule, Idempotent, type NestRequest, type NestResponse, serve } from '../../src/adapters/nest.js'
+import { IdempotencyModule, Idempotent, type NestRequest, type NestResponse, serve, status } from '../../src/adapters/nest.js'
 import { fromPg } from '../../src/stores/postgres/index.js'
 import { type AdapterApp, exerciseAdapter } from '../../src/testing/index.js'
 import { useDatabase } from '../support/postgres/database.js'
@@ -17,7 +17,7 @@ interface AnyRequest extends NestRequest {
 }
 
 /** The kit's application, as a Nest user would write it. */
-function setupOf({ once, options, handle, operation }: AdapterApp): NestSetup {
+function setupOf({ once, options, handle, operation, acceptance }: AdapterApp): NestSetup {
   class WorkController {
     async work(request: AnyRequest, response: AnyResponse) {
       const { status, headers, body } = await handle({ method: request.method, path: request.url, body: request.rawBody ?? Buffer.of() })
@@ -53,9 +53,25 @@ function setupOf({ once, options, handle, operation }: AdapterApp): NestSetup {
     parameters: { create: [Req(), Res()] },
   })
 
+  class AsyncController {
+    readonly answer = operation && serve(operation, { tenant, ...acceptance })
+    readonly status = status(once, { tenant })
+    async create(request: NestRequest, response: NestResponse) {
+      await this.answer?.(request, response)
+    }
+    async read(request: NestRequest, response: NestResponse) {
+      await this.status(request, response)
+    }
+  }
+  decorated(AsyncController, {
+    on: [Controller('async')],
+    methods: { create: [Post(), Idempotent(false)], read: [Get(':id')] },
+    parameters: { create: [Req(), Res()], read: [Req(), Res()] },
+  })
+
   return {
     imports: [IdempotencyModule.forRoot(once, { tenant, ...options })],
-    controllers: [OperationController, WorkController],
+    controllers: [OperationController, AsyncController, WorkController],
   }
 }
 

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { test } from 'vitest'
-import { idempotency, serve } from '../../src/adapters/node.js'
+import { idempotency, serve, status } from '../../src/adapters/node.js'
 import { fromPg } from '../../src/stores/postgres/index.js'
 import { type AdapterApp, exerciseAdapter } from '../../src/testing/index.js'
 import { useDatabase } from '../support/postgres/database.js'
@@ -15,8 +15,13 @@ const tenant = (request: IncomingMessage) => request.headers['x-tenant'] as stri
 const onError = (_error: unknown, _request: IncomingMessage, response: ServerResponse) => void response.writeHead(500).end()
 
 /** The kit's application, as one would write it without a framework. */
-function listenerOf({ once, options, handle, operation }: AdapterApp) {
-  const serveOperation = operation && serve(operation, { tenant, onError })
+function listenerOf({ once, options, handle, operation, acceptance }: AdapterApp) {
+  const routes: Record<string, ((request: IncomingMessage, response: ServerResponse) => unknown) | undefined> = {
+    'POST operation': operation && serve(operation, { tenant, onError }),
+    'POST async': operation && serve(operation, { tenant, onError, ...acceptance }),
+    'GET async': status(once, { tenant, onError }),
+    'HEAD async': status(once, { tenant, onError }),
+  }
   const work = idempotency(once, { tenant, onError, ...options })(async (request, response) => {
     const { pathname: path } = new URL(request.url as string, 'http://localhost')
     const answer = await handle({ method: request.method as string, path, body: await buffer(request) })
@@ -28,7 +33,7 @@ function listenerOf({ once, options, handle, operation }: AdapterApp) {
     return response.end('bytes' in answer.body ? answer.body.bytes : undefined)
   })
   return (request: IncomingMessage, response: ServerResponse) =>
-    serveOperation && request.url === '/operation' ? serveOperation(request, response) : work(request, response)
+    (routes[`${request.method} ${request.url?.split('/')[1]}`] ?? work)(request, response)
 }
 
 exerciseAdapter({

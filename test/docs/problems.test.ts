@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
-import { routeAnswers } from '../../src/http/openapi/route-answers.js'
+import { routeAnswers, statusAnswers } from '../../src/http/openapi/route-answers.js'
 import { resolveHttpOptions } from '../../src/http/options.js'
 import { type ProblemCode, problems } from '../../src/http/problems.js'
 import type { Answer } from '../../src/index.js'
@@ -14,7 +14,7 @@ const codes = Object.keys(problems) as ProblemCode[]
 /** The answer that the layer gives, on a route that can come to it. */
 function answerOf(profile: 'ietf' | 'stripe', code: ProblemCode): Answer {
   const settings = resolveHttpOptions<never>({ tenant: 'single', required: true, profile }, () => true)
-  const all = [...routeAnswers(settings, {}), ...routeAnswers(settings, { afterFailure: 'store' })]
+  const all = [...routeAnswers(settings, {}), ...routeAnswers(settings, { afterFailure: 'store' }), ...statusAnswers(settings)]
   const found = all.find((one) => one.code === code)
   if (!found) throw new Error(`no route answers ${code}`)
   return found.answer

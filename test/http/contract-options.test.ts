@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { idempotencyOf } from '../../src/http/idempotency.js'
 import { field, header } from '../../src/http/key-source.js'
 import { serviceOf } from '../../src/http/serve.js'
+import { statusOf } from '../../src/http/status.js'
 import { createOnce, reply } from '../../src/index.js'
 import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
 import { codeOf } from '../support/code-of.js'
@@ -49,7 +50,51 @@ const wrongForIdempotency: [string, object][] = [
   ['retention', { retention: { for: '1h', from: 'now' } }],
 ]
 
+const accepting = { respond: 'async', location: (id: string) => `/operations/${id}` }
+
+const wrongForAsync: [string, object][] = [
+  ['respond', { respond: 'later' }],
+  ['no location', { ...accepting, location: undefined }],
+  ['a location that is an address', { ...accepting, location: '/operations' }],
+]
+
+const wrongForStatus: [string, object][] = [
+  ['no tenant', { tenant: undefined }],
+  ['a profile that there is not', { profile: 'paypal' }],
+  ['problemBase that is no address', { problemBase: '/problems' }],
+  ['an id that is a text', { id: 'id' }],
+]
+
 describe('option_invalid at construction', () => {
+  test.each(wrongForAsync)("serve() with respond: 'async': %s", (_, options) => {
+    expect(setup().serve(options)).toBe('option_invalid')
+  })
+
+  test("serve() with respond: 'async': local work, which nobody can resume", () => {
+    const local = setup().once.local('local', {}, () => reply(201))
+    expect(() => serviceOf(local, { tenant: 'single', respond: 'async', location: (id) => id })).toThrow(
+      /^respond is 'async', but local is local work/,
+    )
+  })
+
+  test.each(wrongForStatus)('status(): %s', (_, options) => {
+    const { once } = setup()
+    expect(codeOf(() => statusOf(once, { tenant: 'single', ...options } as never))).toBe('option_invalid')
+  })
+
+  test('status(): something else than a once', () => {
+    expect(codeOf(() => statusOf({} as never, { tenant: 'single' }))).toBe('option_invalid')
+  })
+
+  test.each([
+    ['serve()', { pollAfter: 'soon' }],
+    ['status()', { pollAfter: -1 }],
+  ])('%s: pollAfter that is no duration', (_, options) => {
+    const { serve, once } = setup()
+    expect(serve({ ...accepting, ...options })).toBe('duration_invalid')
+    expect(codeOf(() => statusOf(once, { tenant: 'single', ...options } as never))).toBe('duration_invalid')
+  })
+
   test.each(wrongForBoth)('idempotency(): %s', (_, options) => {
     expect(setup().idempotency(options)).toBe('option_invalid')
   })

@@ -87,6 +87,14 @@ const ways: Record<ProblemCode, (bundle: Bundle, options: { problemBase?: string
     const { handler } = await setup(database, profile, { pool })
     return handler(options).send({ key, body })
   },
+  operation_unknown: ({ accepting }, options) => accepting({}, undefined, {}, options).look(`/operations/${crypto.randomUUID()}`),
+  async operation_expired({ accepting, advance }, options) {
+    const { send, look, carryOut } = accepting({}, undefined, {}, options)
+    const location = (await send({ key, body })).header('location')
+    await carryOut()
+    await advance(25 * 3_600_000)
+    return look(location)
+  },
 }
 
 async function provoke(profile: ProfileName, code: ProblemCode, options: { problemBase?: string } = {}) {

@@ -1,7 +1,6 @@
 // What is published is what is answered: each route is driven into everything that the layer can say, and that is compared.
-import { Ajv2020 } from 'ajv/dist/2020.js'
 import type pg from 'pg'
-import { describe, expect, test } from 'vitest'
+import { describe, test } from 'vitest'
 import { z } from 'zod'
 import { idempotencyOf } from '../../src/http/idempotency.js'
 import { field } from '../../src/http/key-source.js'
@@ -14,9 +13,9 @@ import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
 import { useDatabase } from '../support/postgres/database.js'
 import { postgresHarness } from '../support/postgres/harness.js'
 import { waitUntil } from '../support/wait-until.js'
+import { expectPublished } from './published.js'
 
 const database = useDatabase()
-const ajv = new Ajv2020({ strict: true, formats: { uri: URL.canParse } })
 
 /** Longer than the test: time passes by `advance()` only. */
 const lease = '10m'
@@ -150,33 +149,6 @@ const operationOf =
     }
   }
 
-const json = ({ body }: Answer) => JSON.parse(Buffer.from(body).toString()) as { code?: string; error?: { code: string } }
-const headerOf = ({ headers }: Answer, wanted: string) => headers.find(([name]) => name.toLowerCase() === wanted)?.[1]
-
-/** The code of an answer, in our words. A 202 is no problem, and has none. */
-function codeOf(answer: Answer): string {
-  const code = json(answer).code ?? json(answer).error?.code ?? 'key_in_use'
-  return code === 'idempotency_key_in_use' ? 'key_in_use' : code
-}
-
-function expectPublished(options: RouteOptions, said: readonly Answer[]): void {
-  const { responses } = describeIdempotency(options)
-  const published = Object.entries(responses).flatMap(([status, { content = {} }]) =>
-    Object.values(content).flatMap(({ examples }) => Object.keys(examples).map((code) => `${status} ${code}`)),
-  )
-  expect([...new Set(said.map((answer) => `${answer.status} ${codeOf(answer)}`))].sort()).toEqual(published.sort())
-  for (const answer of said) {
-    const response = responses[answer.status]
-    const media = response?.content?.[headerOf(answer, 'content-type') ?? '']
-    const fits = ajv.compile(media?.schema ?? false)
-    expect([fits(json(answer)), fits.errors]).toEqual([true, null])
-    const headers = Object.entries(response?.headers ?? {})
-    for (const [name, { required }] of headers) if (required) expect(headerOf(answer, name.toLowerCase())).toBeDefined()
-    const known = new Set(['content-type', ...headers.map(([name]) => name.toLowerCase())])
-    expect(answer.headers.map(([name]) => name.toLowerCase()).filter((name) => !known.has(name))).toEqual([])
-  }
-}
-
 const dialects: RouteOptions[] = [{ profile: 'ietf' }, { profile: 'stripe' }]
 const ways: RouteOptions[] = [
   {},
@@ -194,7 +166,7 @@ describe('idempotency()', () => {
     { afterFailure: 'rerun', failOpen: true } as const,
   ]
   test.each(routes.map((options) => [options]))('%o', async (options) => {
-    expectPublished(options, await everythingSaid(options, handlerOf(crypto.randomUUID(), options)))
+    expectPublished(describeIdempotency(options).responses, await everythingSaid(options, handlerOf(crypto.randomUUID(), options)))
   })
 })
 
@@ -204,6 +176,6 @@ describe('serve()', () => {
     { operation: { makesKey: true } },
   ]
   test.each(routes.map((options) => [options]))('%o', async (options) => {
-    expectPublished(options, await everythingSaid(options, operationOf(crypto.randomUUID(), options)))
+    expectPublished(describeIdempotency(options).responses, await everythingSaid(options, operationOf(crypto.randomUUID(), options)))
   })
 })

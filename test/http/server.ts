@@ -1,8 +1,9 @@
-// A process with a service on a real socket: POST /handler is behind idempotency(), POST /orders is an operation behind serve().
+// A process with a service on a real socket: POST /handler is behind idempotency(), POST /orders is an operation behind serve(), POST
+// /accepted leaves the same one to workers, GET /accepted/:id tells what became of it, and POST /work is such a worker.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import pg from 'pg'
-import { type HttpOptions, idempotency, serve } from '../../src/adapters/node.js'
+import { type HttpOptions, idempotency, serve, status } from '../../src/adapters/node.js'
 import { type AfterFailure, createOnce, type Duration, reply } from '../../src/index.js'
 import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
 import { armCrashPoints } from '../../src/testing/index.js'
@@ -75,9 +76,17 @@ const createOrder = once.operation('orders.create', {}, async (run) => {
   })
 })
 
+const accept = serve(createOrder, { ...common, respond: 'async', location: (id) => `/accepted/${id}` })
+const tell = status(once, common)
+
 const routes: Record<string, (request: IncomingMessage, response: ServerResponse) => unknown> = {
   '/handler': idempotency(once, { ...common, afterFailure })(handler),
   '/orders': serve(createOrder, common),
+  '/accepted': (request, response) => (request.method === 'POST' ? accept : tell)(request, response),
+  '/work': async (request, response) => {
+    const outcome = await createOrder.resume({ tenant: 'single', key: String(request.headers['idempotency-key']) })
+    response.end(outcome.kind)
+  },
   '/met': (_, response) => response.end(String(met.size)),
   '/begun': (_, response) => response.end(String(begun)),
   '/connections': (_, response) => server.getConnections((_error, count) => response.end(String(count))),
@@ -87,7 +96,7 @@ let begun = 0
 const server = createServer(async (request, response) => {
   if (request.method === 'POST') begun += 1
   try {
-    await routes[request.url ?? '']?.(request, response)
+    await routes[`/${request.url?.split('/')[1]}`]?.(request, response)
   } catch (error) {
     if (!response.headersSent) response.writeHead(500).end(String(error))
   }

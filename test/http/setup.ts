@@ -1,7 +1,8 @@
 import type pg from 'pg'
 import { idempotencyOf } from '../../src/http/idempotency.js'
-import type { IdempotencyOptions, ServeOptions } from '../../src/http/options.js'
-import { type Servable, serviceOf } from '../../src/http/serve.js'
+import type { AsyncServeOptions, IdempotencyOptions, StatusOptions, SyncServeOptions } from '../../src/http/options.js'
+import { type Servable, type Service, serviceOf } from '../../src/http/serve.js'
+import { statusOf } from '../../src/http/status.js'
 import {
   type Answer,
   createOnce,
@@ -37,7 +38,8 @@ export interface Target {
 
 type Tx = pg.PoolClient
 type HandlerOptions = Partial<IdempotencyOptions<Native>>
-type OperationServeOptions = Partial<ServeOptions<Native>>
+type OperationServeOptions = Partial<SyncServeOptions<Native>>
+type AcceptOptions = Partial<AsyncServeOptions<Native>>
 
 const anOrder: Work = (n) => reply(201, { order: n }, { location: `/orders/${n}` })
 
@@ -111,8 +113,38 @@ export async function setup(
   }
 
   function serving(served: Servable, serveOptions: OperationServeOptions, runs: () => number): Target {
-    const service = serviceOf<Native>(served, { tenant, profile, ...serveOptions })
-    return { runs, send: async (parts = {}) => seen(await service.answer(httpRequest({ caller, ...parts }))) }
+    return { runs, send: sendTo(serviceOf<Native>(served, { tenant, profile, ...serveOptions })) }
+  }
+
+  const sendTo =
+    (service: Service<Native>) =>
+    async (parts: RequestParts = {}) =>
+      seen(await service.answer(httpRequest({ caller, ...parts })))
+
+  /** An operation behind `serve()` that leaves its requests to workers, its status resource, and a worker. */
+  function accepting<Schema extends StandardSchema | undefined = undefined>(
+    acceptOptions: AcceptOptions = {},
+    work: Work = anOrder,
+    { on = once, name, ...operationOptions }: OperationOptions<Schema> & { on?: typeof once; name?: string } = {},
+    statusOptions: Partial<StatusOptions<Native>> = {},
+  ) {
+    operations += 1
+    let runs = 0
+    const served = on.operation(name ?? `orders-${operations}`, operationOptions as OperationOptions<Schema>, (run, input) => {
+      runs += 1
+      return work(runs, run, input)
+    })
+    const location = (id: string) => `/operations/${id}`
+    const ask = sendTo(statusOf<Native, Tx>(on, { tenant, profile, ...statusOptions }))
+    return {
+      operation: served,
+      runs: () => runs,
+      send: sendTo(serviceOf<Native>(served, { tenant, profile, respond: 'async', location, ...acceptOptions })),
+      /** Asks for the state, at the address that was given. */
+      look: (url: string | undefined, parts: RequestParts = {}) => ask({ method: 'GET', url: url ?? '', ...parts }),
+      /** What a worker does. */
+      carryOut: (key = 'k') => served.resume({ tenant: caller, key }),
+    }
   }
 
   return {
@@ -126,6 +158,7 @@ export async function setup(
     handler,
     operation,
     local,
+    accepting,
     /** One or the other, with options that both have. */
     on: (surface: SurfaceName, common: OperationServeOptions = {}, work: Work = anOrder): Target =>
       surface === 'serve' ? operation(common, work) : handler(common as HandlerOptions, work),

@@ -96,6 +96,32 @@ test('is one statement for a replay and one for a new key', async () => {
   expect(texts).toHaveLength(2)
 })
 
+test('an enqueue is one statement, and a repeated one writes nothing', async () => {
+  const { explained, plans } = explaining(fromPg(database.pool))
+  const store = postgresStore(explained)
+  const claim = aClaim()
+  await store.keyRead(claim)
+  plans.length = 0
+  // Each statement is run twice here: by EXPLAIN, and then for its rows.
+  expect((await store.keyEnqueue(claim)).kind).toBe('enqueued')
+  await fromPg(database.pool).query('select * from oncekey.keys where tenant = $1', [claim.tenant])
+  expect((await store.keyEnqueue(again(claim))).kind).toBe('in-progress')
+  expect(plans.map((plan) => Number(plan['WAL Records']) > 0)).toEqual([true, false])
+})
+
+test('an enqueued key is in the index of those that wait, due at once, and reaped no earlier than others', async () => {
+  const store = postgresStore(fromPg(database.pool))
+  const claim = aClaim()
+  await store.keyEnqueue(claim)
+  const { rows } = await database.pool.query(
+    `select waiting, locked_until, due_at <= clock_timestamp() and due_at = created_at as due,
+            extract(epoch from reap_after - created_at)::integer as reaped_after
+     from oncekey.keys where tenant = $1`,
+    [claim.tenant],
+  )
+  expect(rows).toEqual([{ waiting: true, locked_until: null, due: true, reaped_after: 24 * 3_600 }])
+})
+
 test('finds the key by its primary key, also in a table that has never been analysed', async () => {
   const { explained, plans } = explaining(fromPg(database.pool))
   await database.pool.query(`

@@ -21,11 +21,11 @@ function whereTheKeyIs(key: Settings['key']): string {
 }
 
 /** What becomes of a request whose key was used before. */
-export function requestProse(settings: Settings, scope: ScopePolicy | 'operation', retention: string): string {
+export function requestProse(settings: Settings, scope: ScopePolicy | 'operation', retention: string, async: boolean): string {
   return [
     'A request with a key that was used before is not carried out again: it gets the first answer, with `Idempotent-Replayed: true`.',
     'It must be the same request: method, path, query string, media type and body. JSON is compared by its meaning, so white space and',
-    `the order of members do not count. ${whereKeysMeet(scope)}${whileInProgress(settings)}`,
+    `the order of members do not count. ${whereKeysMeet(scope)}${async ? whileAccepted : whileInProgress(settings)}`,
     retention === forEver ? 'A key is remembered for ever.' : `A key is remembered for ${retention}; after that it is a new one.`,
   ].join(' ')
 }
@@ -41,6 +41,16 @@ function whileInProgress({ whenInProgress, waitMs }: Settings): string {
   if (waitMs === undefined) return `While the first request is worked on, the answer is 409, ${comeBack}.`
   return `While the first request is worked on, others wait for its answer, ${inWords(waitMs)} at most; then it is 409, ${comeBack}.`
 }
+
+const whileAccepted =
+  'The request is accepted with 202 and carried out later: `Location` is where its state, and then its answer, can be read, and ' +
+  '`Retry-After` says when to look. Until there is an answer, others with the key are told the same.'
+
+/** What the status resource is for. */
+export const statusProse = [
+  'What became of a request that was accepted with 202. While there is no answer it is 200 with the state, and `Retry-After` says when to',
+  'look again; then it is the answer itself, as the request would have got it, with `Idempotent-Replayed: true`.',
+].join(' ')
 
 const forEver = 'for ever'
 

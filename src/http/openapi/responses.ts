@@ -66,7 +66,7 @@ export function headerEntry(name: string, required: boolean): [name: string, hea
 const knownHeaders: Record<string, HeaderObject & { spelling?: string }> = {
   'retry-after': {
     spelling: 'Retry-After',
-    description: 'In how many seconds to send the same request with the same key again.',
+    description: 'In how many seconds to ask again: with the same request and the same key, or at the same address.',
     schema: { type: 'integer', minimum: 1 },
   },
   link: { spelling: 'Link', description: 'A page about this problem, with `rel="describedby"`.', schema: { type: 'string' } },
@@ -75,6 +75,12 @@ const knownHeaders: Record<string, HeaderObject & { spelling?: string }> = {
     description: 'The answer to an earlier request with this key: nothing was carried out now.',
     schema: { type: 'string', const: 'true' },
   },
+  location: {
+    spelling: 'Location',
+    description: 'Where the state of the operation, and then its answer, can be read.',
+    schema: { type: 'string', format: 'uri-reference' },
+  },
+  'cache-control': { spelling: 'Cache-Control', description: 'Not to be kept by caches.', schema: { type: 'string', const: 'no-store' } },
   'request-id': { spelling: 'Request-Id', description: 'The id of this request.', schema: { type: 'string' } },
   'stripe-should-retry': {
     spelling: 'Stripe-Should-Retry',
@@ -133,12 +139,15 @@ function kindOf(value: unknown): string {
   return value === null ? 'null' : typeof value
 }
 
-const telling = new Set(['type', 'code', 'status'])
+const telling = new Set(['type', 'code', 'status', 'state'])
 
 const members: Record<string, SchemaObject> = {
+  attempt: { description: 'How often it was begun.' },
+  createdAt: { description: 'When the request was accepted.', format: 'date-time' },
   code: { description: 'What happened, for programs.' },
   detail: { description: 'What to do, for people.' },
   doc_url: { description: 'A page about this problem.', format: 'uri' },
+  id: { description: 'The id of the operation.' },
   issues: { description: 'What is wrong with the request, and where.' },
   message: { description: 'For people.' },
   originalStatus: { description: 'The status of the answer that was not kept.' },

@@ -1,15 +1,19 @@
 import type { Answer } from '../../core/answer.js'
+import type { Duration } from '../../core/duration.js'
 import type { AfterFailure } from '../../core/policy.js'
 import { neverStarted, outcomeUnknown, workFailed } from '../../core/system-answers.js'
 import type { Outcome } from '../../engine/outcome.js'
-import type { HttpSettings } from '../options.js'
+import { acceptedReply } from '../accept.js'
+import { type HttpSettings, pollAfterMs, secondsOf } from '../options.js'
 import { parseKey } from '../parse-key.js'
 import { type Problem, type ProblemCode, problems } from '../problems.js'
-import { problemReply, replyTo } from '../replies.js'
+import { problemReply, replyTo, type Unfinished, unfinishedReply } from '../replies.js'
+import { neverCached } from '../status.js'
 
 /** One of the things that the layer may answer instead of the handler, as it would really answer it. */
 export interface RouteAnswer {
-  readonly code: ProblemCode
+  /** The name of the example: a problem's, or the state of what has no answer yet. */
+  readonly code: ProblemCode | Unfinished['state']
   readonly title: string
   readonly answer: Answer
 }
@@ -18,25 +22,29 @@ interface Route {
   /** Undefined for an operation. */
   readonly afterFailure?: AfterFailure | undefined
   readonly failOpen?: boolean | undefined
+  /** Undefined for a route that answers when the work is done. */
+  readonly async?: { readonly pollAfter?: Duration | undefined } | undefined
 }
 
 /** All of them, for a route with these settings. They come from the functions that answer requests, so they cannot differ from those. */
-export function routeAnswers(settings: HttpSettings<never>, { afterFailure, failOpen = false }: Route): RouteAnswer[] {
+export function routeAnswers(settings: HttpSettings<never>, { afterFailure, failOpen = false, async }: Route): RouteAnswer[] {
   const opaque = afterFailure !== undefined
+  const { problem, outcome } = answersIn(settings)
   return [
     ...(settings.required ? [problem({ code: 'key_missing' })] : []),
     problem({ code: 'key_invalid', detail: exampleOfBadKey(settings) }),
     problem({ code: 'body_incomplete' }),
     ...(opaque ? [] : [problem({ code: 'input_invalid', members: { issues: exampleIssues } })]),
-    outcome('key_in_use', { kind: 'in-progress', retryAfterMs: 15_000 }),
-    outcome('answer_not_kept', replayed({ status: 201, headers: [], body: new Uint8Array(), omittedBytes: 2_000_000 }, 'complete')),
+    ...(async ? accepted(async) : [outcome('key_in_use', { kind: 'in-progress', retryAfterMs: 15_000 })]),
+    outcome('answer_not_kept', replayed(largeAnswer, 'complete')),
     problem({ code: 'body_too_large' }),
     ...(opaque || needsJson(settings) ? [] : [problem({ code: 'media_type_unsupported' })]),
     outcome('key_reused', { kind: 'mismatch', part: 'body' }),
     ...failures(),
     // Where the same operation is served asynchronously, too.
     ...(opaque ? [] : [outcome('never_started', replayed(neverStarted, 'failed'))]),
-    problem({ code: 'interrupted', retryAfterSeconds: 1 }),
+    // Only those who work on it can be interrupted.
+    ...(async ? [] : [problem({ code: 'interrupted', retryAfterSeconds: 1 })]),
     problem({ code: 'shutting_down', retryAfterSeconds: 1 }),
     ...(opaque && failOpen ? [] : [problem({ code: 'store_unavailable', retryAfterSeconds: 1 })]),
   ]
@@ -47,23 +55,63 @@ export function routeAnswers(settings: HttpSettings<never>, { afterFailure, fail
     const lost = outcome('outcome_unknown', replayed(outcomeUnknown, 'failed'))
     const parked = outcome('outcome_unknown', { kind: 'parked', answer: outcomeUnknown })
     if (opaque) return { rerun: [], store: [failed, lost], park: [parked] }[afterFailure]
-    return settings.profile.storeErrors ? [failed, parked] : [parked]
+    // Workers know nothing of the dialect: an error is stored only if the operation itself says so.
+    return settings.profile.storeErrors && !async ? [failed, parked] : [parked]
   }
 
-  function problem(given: Problem): RouteAnswer {
-    return { code: given.code, title: problems[given.code].title, answer: problemReply(settings, given) }
-  }
-
-  function outcome(code: ProblemCode, given: Exclude<Outcome, { kind: 'executed' }>): RouteAnswer {
-    return { code, title: problems[code].title, answer: replyTo(settings, given) }
+  function accepted({ pollAfter }: NonNullable<Route['async']>): RouteAnswer[] {
+    const about = { location: `/operations/${exampleId}`, pollAfterMs: pollAfterMs({ pollAfter }) }
+    const told = (given: Parameters<typeof acceptedReply>[1]) => acceptedReply(settings, given, about)
+    return [
+      { code: 'pending', title: titles.pending, answer: told({ kind: 'enqueued', id: exampleId, incarnation: exampleLife }) },
+      { code: 'processing', title: titles.processing, answer: told({ kind: 'in-progress', id: exampleId, retryAfterMs: 15_000 }) },
+    ]
   }
 }
+
+/** All that the status resource may answer itself. */
+export function statusAnswers(settings: HttpSettings<never>, pollAfter?: Duration): RouteAnswer[] {
+  const { problem, outcome } = answersIn(settings)
+  const retryAfterSeconds = secondsOf(pollAfterMs({ pollAfter }))
+  const unfinished = { id: exampleId, createdAt: '2026-05-01T12:00:00.000Z' }
+  const state = (known: Unfinished): RouteAnswer => ({
+    code: known.state,
+    title: titles[known.state],
+    answer: unfinishedReply(settings, 200, known, [['retry-after', String(retryAfterSeconds)]]),
+  })
+  return [
+    state({ ...unfinished, state: 'pending' }),
+    state({ ...unfinished, state: 'processing', attempt: 1 }),
+    problem({ code: 'operation_unknown' }),
+    problem({ code: 'operation_expired' }),
+    outcome('answer_not_kept', replayed(largeAnswer, 'complete')),
+    outcome('outcome_unknown', { kind: 'parked', answer: outcomeUnknown }),
+    problem({ code: 'store_unavailable', retryAfterSeconds: 1 }),
+  ].map(({ answer, ...rest }) => ({ ...rest, answer: neverCached(answer) }))
+}
+
+function answersIn(settings: HttpSettings<never>) {
+  const titled = (code: ProblemCode, answer: Answer): RouteAnswer => ({ code, title: problems[code].title, answer })
+  return {
+    problem: (given: Problem) => titled(given.code, problemReply(settings, given)),
+    outcome: (code: ProblemCode, given: Exclude<Outcome, { kind: 'executed' }>) => titled(code, replyTo(settings, given)),
+  }
+}
+
+const titles = {
+  pending: 'The request is accepted, and waits to be carried out',
+  processing: 'The request is being carried out',
+} as const
+
+const exampleId = '5f1c0a1e-9d2b-8c3f-a7e4-2b6d8f0c1e3a'
+const exampleLife = '8e03978e-40d5-43dd-bc93-6894a57f9324'
+const largeAnswer: Answer = { status: 201, headers: [], body: new Uint8Array(), omittedBytes: 2_000_000 }
 
 /** Where the key must be in the JSON, whatever is not JSON has no key. */
 const needsJson = ({ key, required }: HttpSettings<never>) => required && typeof key === 'object' && key.kind === 'field'
 
 const replayed = (answer: Answer, state: 'complete' | 'failed') =>
-  ({ kind: 'replayed', answer, state, incarnation: '8e03978e-40d5-43dd-bc93-6894a57f9324' }) as Extract<Outcome, { kind: 'replayed' }>
+  ({ kind: 'replayed', answer, state, incarnation: exampleLife }) as Extract<Outcome, { kind: 'replayed' }>
 
 /** As a Standard Schema tells them; what is wrong with the whole has no path. */
 const exampleIssues = [{ message: 'Expected a number', path: ['items', 0, 'price'] }, { message: 'The total does not add up' }]

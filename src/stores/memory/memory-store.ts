@@ -1,7 +1,7 @@
 import type { Answer } from '../../core/answer.js'
 import { type Clock, systemClock } from '../../core/clock.js'
-import { decide } from '../../core/decision.js'
-import { checkKeyRef, keyId } from '../../core/key.js'
+import { type Decision, decide, decideEnqueue } from '../../core/decision.js'
+import { checkKeyRef, checkTenant, keyId } from '../../core/key.js'
 import { isExpired, type KeyRecord, type Lease } from '../../core/record.js'
 import { expiryAtFinish } from '../../core/retention.js'
 import type { KeyClaim, Store, WriteResult } from '../../core/store.js'
@@ -22,31 +22,9 @@ export function memoryStore({ clock = systemClock }: { clock?: Clock } = {}): St
     durability: 'process',
     upkeep: memoryUpkeep(clock, records, due),
 
-    async keyClaim(claim) {
-      const ref = checkKeyRef(claim)
-      const id = keyId(ref)
-      let settled = false
-      for (;;) {
-        const now = clock.now()
-        const record = records.get(id)
-        const decision = decide(record, claim, now)
-        switch (decision.do) {
-          case 'create':
-          case 'recreate':
-            return execute(save(newRecord(id, claim, now)))
-          case 'recognise':
-            return execute(record as KeyRecord)
-          case 'take-over':
-            return execute(save(takenOver(record as KeyRecord, claim, now)))
-          case 'settle':
-            save(ended(record as KeyRecord, decision.as, claim, now))
-            settled = true
-            continue
-          default:
-            return settled ? { ...report(record as KeyRecord, decision), settled } : report(record as KeyRecord, decision)
-        }
-      }
-    },
+    keyClaim: async (claim) => meet(claim, { decide, begin: newRecord, admit: execute }),
+
+    keyEnqueue: async (claim) => meet(claim, { decide: decideEnqueue, begin: queuedRecord, admit: ({ id }) => ({ kind: 'enqueued', id }) }),
 
     async keyHeartbeat({ leases }) {
       return leases.map((lease) => {
@@ -84,6 +62,12 @@ export function memoryStore({ clock = systemClock }: { clock?: Clock } = {}): St
       return records.get(keyId(checkKeyRef(ref)))
     },
 
+    async keyReadById({ tenant, id }) {
+      checkTenant(tenant)
+      const record = records.get(id)
+      return record?.tenant === tenant ? { record, now: clock.now() } : undefined
+    },
+
     async keyReap({ limit }) {
       const expired = [...records.values()].filter((record) => isExpired(record, clock.now())).slice(0, limit)
       for (const { id } of expired) {
@@ -92,6 +76,32 @@ export function memoryStore({ clock = systemClock }: { clock?: Clock } = {}): St
       }
       return expired.length
     },
+  }
+
+  /** A request meets its key. */
+  function meet<V>(claim: KeyClaim, { decide, begin, admit }: Way<V>): V | ReturnType<typeof report> {
+    const id = keyId(checkKeyRef(claim))
+    let settled = false
+    for (;;) {
+      const now = clock.now()
+      const record = records.get(id)
+      const decision = decide(record, claim, now)
+      switch (decision.do) {
+        case 'create':
+        case 'recreate':
+          return admit(save(begin(id, claim, now)))
+        case 'recognise':
+          return admit(record as KeyRecord)
+        case 'take-over':
+          return admit(save(takenOver(record as KeyRecord, claim, now)))
+        case 'settle':
+          save(ended(record as KeyRecord, decision.as, claim, now))
+          settled = true
+          continue
+        default:
+          return { ...report(record as KeyRecord, decision), ...(settled ? { settled } : {}) }
+      }
+    }
   }
 
   function save(record: KeyRecord): KeyRecord {
@@ -119,6 +129,14 @@ export function memoryStore({ clock = systemClock }: { clock?: Clock } = {}): St
   }
 }
 
+/** How a request may take a key: by holding it, or by leaving it to workers. */
+interface Way<V> {
+  decide(record: KeyRecord | undefined, claim: KeyClaim, now: number): Decision
+  begin(id: string, claim: KeyClaim, now: number): KeyRecord
+  /** The verdict for a key that is this claim's. */
+  admit(record: KeyRecord): V
+}
+
 function newRecord(id: string, claim: KeyClaim, now: number): KeyRecord {
   return {
     id,
@@ -141,6 +159,10 @@ function newRecord(id: string, claim: KeyClaim, now: number): KeyRecord {
     reason: null,
     request: claim.request && new Uint8Array(claim.request),
   }
+}
+
+function queuedRecord(id: string, claim: KeyClaim, now: number): KeyRecord {
+  return { ...newRecord(id, claim, now), state: 'pending', async: true, fence: 0, leaseUntil: null }
 }
 
 function takenOver(record: KeyRecord, { owner, leaseMs, worker }: KeyClaim, now: number): KeyRecord {

@@ -1,13 +1,14 @@
-import { decide } from '../../core/decision.js'
+import { type Decision, decide, decideEnqueue } from '../../core/decision.js'
 import { OncekeyError } from '../../core/errors.js'
 import { checkKeyRef, keyId } from '../../core/key.js'
 import type { KeyRecord } from '../../core/record.js'
-import type { KeyClaim, KeyStore, Verdict } from '../../core/store.js'
+import type { EnqueueVerdict, KeyClaim, KeyStore, Verdict } from '../../core/store.js'
 import { execute, isReport, report } from '../../core/verdict.js'
 import type { Queryable } from './connections/connection.js'
 import { type Found, keyClaim } from './queries/key-claim.js'
 import { keyPeek } from './queries/key-peek.js'
 import { keyRecreate } from './queries/key-recreate.js'
+import { held, queued } from './queries/key-row.js'
 import { keySettle } from './queries/key-settle.js'
 import { keyTakeOver } from './queries/key-take-over.js'
 import type { Tables } from './tables.js'
@@ -15,26 +16,51 @@ import type { Tables } from './tables.js'
 /** A claim that loses this many races in a row says "in progress", which is then the truth. */
 const maxLooks = 20
 
+/** How a request may take a key: by holding it, or by leaving it to workers. */
+interface Way<V> {
+  readonly find: ReturnType<typeof keyClaim>
+  readonly recreate: ReturnType<typeof keyRecreate>
+  decide(record: KeyRecord, wanted: KeyClaim, now: number): Decision
+  /** The verdict for a key that is this claim's. */
+  admit(record: KeyRecord): V
+  /** The verdict on a key that changes faster than it can be looked at. */
+  readonly lastWord: V | Reported
+}
+
+type Reported = ReturnType<typeof report>
+
 /** The claim as a whole: look, decide, act on the decision, and look again if the key changed meanwhile. */
 export function claimer(tables: Tables) {
-  const find = keyClaim(tables)
   const look = keyPeek(tables)
   const takeOver = keyTakeOver(tables)
-  const recreate = keyRecreate(tables)
   const settle = keySettle(tables)
+  const hold = { find: keyClaim(tables, held), recreate: keyRecreate(tables, held), decide, admit: execute }
+  const leave = {
+    find: keyClaim(tables, queued),
+    recreate: keyRecreate(tables, queued),
+    decide: decideEnqueue,
+    admit: ({ id }: KeyRecord): EnqueueVerdict => ({ kind: 'enqueued', id }),
+  }
 
-  return { claim, peek, read }
+  return {
+    claim: (db: Queryable, wanted: KeyClaim): Promise<Verdict> =>
+      meet<Verdict>(db, wanted, { ...hold, lastWord: { kind: 'in-progress', retryAfterMs: wanted.leaseMs } }),
+    enqueue: (db: Queryable, wanted: KeyClaim): Promise<EnqueueVerdict> =>
+      meet<EnqueueVerdict>(db, wanted, { ...leave, lastWord: { kind: 'in-progress', retryAfterMs: 0 } }),
+    peek,
+    look,
+  }
 
-  async function claim(db: Queryable, wanted: KeyClaim): Promise<Verdict> {
+  async function meet<V extends Verdict | EnqueueVerdict>(db: Queryable, wanted: KeyClaim, way: Way<V>): Promise<V | Reported> {
     const id = keyId(checkKeyRef(wanted))
     let settled = false
     for (let looks = 0; looks < maxLooks; looks += 1) {
-      const found = await find(db, id, wanted)
-      const verdict = found && (await follow(db, found, wanted))
+      const found = await way.find(db, id, wanted)
+      const verdict = found && (await follow(db, found, wanted, way))
       if (verdict === 'settled') settled = true
       else if (verdict) return settled && (verdict.kind === 'parked' || verdict.kind === 'replay') ? { ...verdict, settled } : verdict
     }
-    return { kind: 'in-progress', retryAfterMs: wanted.leaseMs }
+    return way.lastWord
   }
 
   async function peek(db: Queryable, wanted: KeyClaim): ReturnType<KeyStore['keyPeek']> {
@@ -44,27 +70,28 @@ export function claimer(tables: Tables) {
     return isReport(decision) ? report(found.record, decision) : undefined
   }
 
-  async function read(db: Queryable, tenant: string, id: string): Promise<KeyRecord | undefined> {
-    return (await look(db, tenant, id))?.record
-  }
-
   /** What a found key comes to; undefined if it changed meanwhile, and must be looked at again. */
-  async function follow(db: Queryable, { record, inserted, now }: Found, wanted: KeyClaim): Promise<Verdict | 'settled' | undefined> {
-    if (inserted) return execute(record)
+  async function follow<V>(
+    db: Queryable,
+    { record, inserted, now }: Found,
+    wanted: KeyClaim,
+    { decide, recreate, admit }: Way<V>,
+  ): Promise<V | Reported | 'settled' | undefined> {
+    if (inserted) return admit(record)
     if (record.scope !== wanted.scope || record.key !== wanted.key) {
       throw new OncekeyError('store_key_collision', `Two different keys have the id ${record.id}. Neither was run; use another key.`)
     }
     const decision = decide(record, wanted, now)
     switch (decision.do) {
       case 'recognise':
-        return execute(record)
+        return admit(record)
       case 'take-over': {
         const taken = await takeOver(db, record, wanted)
-        return taken && execute(taken)
+        return taken && admit(taken)
       }
       case 'recreate': {
         const created = await recreate(db, record, wanted)
-        return created && execute(created)
+        return created && admit(created)
       }
       case 'settle':
         return (await settle(db, record, decision.as, wanted.retention)) ? 'settled' : undefined

@@ -1,4 +1,4 @@
-import { checkKeyRef, keyId } from '../../core/key.js'
+import { checkKeyRef, checkTenant, isKeyId, keyId } from '../../core/key.js'
 import type { AdvanceResult, StepStore, Store, UpkeepStore, WriteResult } from '../../core/store.js'
 import { claimer } from './claim.js'
 import type { Connection, Queryable } from './connections/connection.js'
@@ -42,7 +42,8 @@ export function postgresStore<Tx>(
   { schema = 'oncekey', audit = false, distributed = false }: PostgresStoreOptions = {},
 ): PostgresStore<Tx> {
   const tables = tablesOf(schema, { audit, distributed })
-  const { claim, peek, read } = claimer(tables)
+  const { claim, enqueue, peek, look } = claimer(tables)
+  const read = async (db: Queryable, tenant: string, id: string) => (await look(db, tenant, id))?.record
   const heartbeat = keyHeartbeat(tables)
   const finish = keyFinish(tables)
   const release = keyRelease(tables)
@@ -54,6 +55,7 @@ export function postgresStore<Tx>(
     durability: 'durable',
 
     keyClaim: (wanted) => ask((db) => claim(db, wanted)),
+    keyEnqueue: (wanted) => ask((db) => enqueue(db, wanted)),
     keyHeartbeat: ({ leases }) => (leases.length === 0 ? Promise.resolve([]) : ask((db) => heartbeat(db, leases))),
     keyFinish: (params) => askToWrite((db) => finish(db, params)),
     keyRelease: (params) => askToWrite((db) => release(db, params)),
@@ -62,6 +64,10 @@ export function postgresStore<Tx>(
     keyRead: async (ref) => {
       const id = keyId(checkKeyRef(ref))
       return ask((db) => read(db, ref.tenant, id))
+    },
+    async keyReadById({ tenant, id }) {
+      checkTenant(tenant)
+      return isKeyId(id) ? ask((db) => look(db, tenant, id)) : undefined
     },
     keyReap: ({ limit }) => ask((db) => reap(db, limit)),
 

@@ -30,6 +30,8 @@ export interface Bench {
   breakStore(broken: boolean): void
   /** The state of this case's key on `/work`; undefined if there is none. */
   keyState(): Promise<string | undefined>
+  /** What a worker does with the key of this case that waits at `/async`. */
+  carryOut(): Promise<void>
   close(): Promise<void>
 }
 

@@ -19,6 +19,8 @@ export async function openBench<Tx>(harness: AdapterHarness<Tx>, { options, maxA
   const store = watched(harness.store, { beforeFinish: () => finish(), isBroken: () => broken })
   const once = createOnce({ store, lease, storeTimeout: '2s', ...(maxAnswerBytes === undefined ? {} : { maxAnswerBytes }) })
 
+  const operation = harness.store.steps && operationOf(once, () => (runs += 1))
+
   const app: AdapterApp<Tx> = {
     once,
     options: { afterFailure: 'rerun', ...options },
@@ -27,7 +29,8 @@ export async function openBench<Tx>(harness: AdapterHarness<Tx>, { options, maxA
       received = body
       return bench.handler(runs)
     },
-    ...(harness.store.steps ? { operation: operationOf(once, () => (runs += 1)) } : {}),
+    acceptance: { respond: 'async', location: (id) => `/async/${id}`, pollAfter: '3s' },
+    ...(operation ? { operation } : {}),
   }
   const server = await harness.start(app)
 
@@ -52,6 +55,9 @@ export async function openBench<Tx>(harness: AdapterHarness<Tx>, { options, maxA
       broken = now
     },
     keyState: async () => (await harness.store.keyRead({ tenant, scope: 'POST /work', key: 'key-1' }))?.state,
+    async carryOut() {
+      await operation?.resume({ tenant, key: 'key-1' })
+    },
     tenant,
     close: async () => {
       await server.close()

@@ -2,19 +2,19 @@ import type { KeyRecord } from '../../../core/record.js'
 import type { KeyClaim } from '../../../core/store.js'
 import type { Queryable } from '../connections/connection.js'
 import type { Tables } from '../tables.js'
-import { after, afterRetention, recordColumns, recordOf, retentionValue } from './key-row.js'
+import { afterRetention, type Beginning, recordColumns, recordOf, retentionValue } from './key-row.js'
 import { audited } from './together.js'
 
 /** Begins a new incarnation of a key that has expired, in its old row. Empty if the row is not what it was any more. */
-export function keyRecreate(tables: Tables) {
+export function keyRecreate(tables: Tables, begin: Beginning) {
   const text = `
     with done as (
     update ${tables.keys}
-    set state = 'processing', incarnation = $5::uuid, owner = $5::uuid, fence = 1, recovery_point = null, reason = null,
-        after_failure = $6, fingerprint = $7::bytea, request = $8::bytea, async = false,
-        created_at = clock.time, locked_until = ${after('clock.time', '$9')}, due_at = ${after('clock.time', '$9')},
-        waiting = false, attempts = 0,
-        expires_at = ${afterRetention('clock.time', '$10')}, reap_after = ${afterRetention('clock.time', '$10')},
+    set state = ${begin.state}, incarnation = $5::uuid, owner = $5::uuid, fence = ${begin.fence}, recovery_point = null, reason = null,
+        after_failure = $6, fingerprint = $7::bytea, request = $8::bytea, async = ${begin.async},
+        created_at = clock.time, locked_until = ${begin.lockedUntil}, due_at = ${begin.dueAt},
+        waiting = ${begin.async}, attempts = 0,
+        expires_at = ${afterRetention('clock.time', '$9')}, reap_after = ${afterRetention('clock.time', '$9')},
         parked_step = null, answer_status = null, answer_headers = null, answer_body = null, answer_omitted_bytes = null
     from (select clock_timestamp() as time) as clock
     where tenant = $1 and id = $2::uuid and incarnation = $3::uuid and fence = $4
@@ -22,7 +22,7 @@ export function keyRecreate(tables: Tables) {
     returning keys.*
     ), forgotten as (
       delete from ${tables.steps} using done where steps.tenant = done.tenant and steps.key_id = done.id
-    )${audited(tables, 'done', { what: `'claimed'`, detail: `'a new life'` })}
+    )${audited(tables, 'done', { what: begin.what, detail: `'a new life'` })}
     select ${recordColumns} from done`
 
   return async (db: Queryable, seen: KeyRecord, claim: KeyClaim): Promise<KeyRecord | undefined> => {
@@ -35,8 +35,8 @@ export function keyRecreate(tables: Tables) {
       claim.afterFailure,
       claim.fingerprint?.bytes ?? null,
       claim.request,
-      claim.leaseMs,
       retentionValue(claim.retention.ms),
+      ...begin.values(claim),
     ])
     return row && recordOf(row)
   }

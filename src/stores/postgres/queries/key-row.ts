@@ -1,5 +1,6 @@
 import type { Answer, HeaderPair } from '../../../core/answer.js'
 import type { KeyRecord } from '../../../core/record.js'
+import type { KeyClaim } from '../../../core/store.js'
 import type { Row } from '../connections/connection.js'
 
 /**
@@ -33,6 +34,41 @@ export function afterRetention(moment: string, ms: string): string {
 /** The value for `afterRetention`. */
 export function retentionValue(ms: number): number | null {
   return Number.isFinite(ms) ? ms : null
+}
+
+/** How a life of a key begins, as SQL over `clock.time`, the moment at which it does. */
+export interface Beginning {
+  readonly state: string
+  readonly fence: number
+  readonly async: boolean
+  readonly lockedUntil: string
+  readonly dueAt: string
+  /** For the trail. */
+  readonly what: string
+  /** What else it needs of the claim: the last parameters of the statement, from $10 on. */
+  values(claim: KeyClaim): readonly number[]
+}
+
+/** Held by the claim that made it. */
+export const held: Beginning = {
+  state: `'processing'`,
+  fence: 1,
+  async: false,
+  lockedUntil: after('clock.time', '$10'),
+  dueAt: after('clock.time', '$10'),
+  what: `'claimed'`,
+  values: ({ leaseMs }) => [leaseMs],
+}
+
+/** Left to workers, and due at once. No attempt was made: the fence says so. */
+export const queued: Beginning = {
+  state: `'pending'`,
+  fence: 0,
+  async: true,
+  lockedUntil: 'null::timestamptz',
+  dueAt: 'clock.time',
+  what: `'enqueued'`,
+  values: () => [],
 }
 
 export function recordOf(row: Row): KeyRecord {

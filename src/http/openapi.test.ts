@@ -250,6 +250,7 @@ describe.each(['ietf', 'stripe'] as const)('the status resource in the %s profil
     expect(examples).toEqual([
       ['200', ['pending', 'processing']],
       ['404', ['operation_unknown']],
+      ['408', ['never_started']],
       ['410', ['operation_expired', 'answer_not_kept']],
       ['500', ['outcome_unknown']],
       ['503', ['store_unavailable']],

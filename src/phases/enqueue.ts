@@ -13,6 +13,7 @@ const enqueueTries = 3
 /** Leaves a request to workers, and tells those in this process. By its token a repeat knows itself, so a broken connection costs a repeat. */
 export async function enqueue<R extends Answer>(parts: EngineParts, claim: KeyClaim): Promise<EnqueueOutcome<R>> {
   const { store, clock, storeTimeoutMs, report } = parts
+  parts.running.assertOpen()
   crashPoint('enqueue:before')
   const patience = { until: clock.monotonic() + storeTimeoutMs, tries: enqueueTries }
   const verdict = await patiently(() => store.keyEnqueue(claim), patience, parts)

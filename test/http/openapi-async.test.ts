@@ -15,7 +15,7 @@ const answerOf = ({ status, headers, bytes }: Seen): Answer => ({ status, header
 
 /** All that the route and its status resource say, however they are provoked; the operation's own answers aside. */
 async function everythingSaid(profile: ProfileName) {
-  const { accepting, advance } = await setup(database, profile, { maxAnswerBytes: 1_000 })
+  const { accepting, advance, store, once } = await setup(database, profile, { maxAnswerBytes: 1_000 })
   const { accepting: withoutStore } = await setup(database, profile, { pool: await closedPool() })
   const gate = gated()
   const accept = { required: true, pollAfter: '5s' } as const
@@ -69,6 +69,11 @@ async function everythingSaid(profile: ProfileName) {
   }
   await advance(25 * 3_600_000)
   resource.push(await look(slow))
+  // Nobody came to it in time.
+  await store.upkeep?.keysTimeOut({ limit: 1_000 })
+  await both('waiting', waiting)
+  await once.stop()
+  route.push(await again('stopping'))
   return { route: route.map(answerOf), resource: resource.map(answerOf) }
 }
 

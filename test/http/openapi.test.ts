@@ -8,7 +8,7 @@ import { describeIdempotency, type RouteOptions } from '../../src/http/openapi.j
 import type { IdempotencyOptions, ServeOptions } from '../../src/http/options.js'
 import type { HttpBody, HttpRequest } from '../../src/http/request.js'
 import { serviceOf } from '../../src/http/serve.js'
-import { type Answer, createOnce, type OperationRun, reply } from '../../src/index.js'
+import { type Answer, createOnce, type Once, type OperationRun, reply } from '../../src/index.js'
 import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
 import { useDatabase } from '../support/postgres/database.js'
 import { postgresHarness } from '../support/postgres/harness.js'
@@ -23,7 +23,12 @@ const lease = '10m'
 type Run = OperationRun<pg.PoolClient>
 type Work = (run: Run) => Promise<Answer> | Answer
 /** Answers a request, or lets the handler do it: then there is nothing of ours to see. */
-type Ask = (request: HttpRequest) => Promise<Answer | undefined>
+interface Ask {
+  ask(request: HttpRequest): Promise<Answer | undefined>
+  readonly once: Once<pg.PoolClient>
+  /** Leaves the same work to workers, which is another route's business. */
+  enqueue?(key: string): Promise<unknown>
+}
 
 interface Sent {
   readonly key?: string
@@ -54,7 +59,7 @@ async function everythingSaid(options: RouteOptions, makeAsk: (pool: pg.Pool, wo
   const inBody = typeof options.key === 'object' && options.key.kind === 'field'
   const opaque = options.afterFailure !== undefined
   const client = (work: Work, pool = database.pool) => {
-    const ask = makeAsk(pool, work)
+    const { ask } = makeAsk(pool, work)
     return async (sent: Sent) => {
       const answer = await ask(requestOf(inBody, sent)).catch(() => undefined)
       if (answer) said.push(answer)
@@ -91,6 +96,15 @@ async function everythingSaid(options: RouteOptions, makeAsk: (pool: pg.Pool, wo
   const ended = database.createPool()
   await ended.end()
   await client(() => reply(201), ended)({ key: 'outage', body })
+
+  const other = makeAsk(database.pool, () => reply(201))
+  await other.enqueue?.('late')
+  await advance(48 * 3_600_000)
+  await postgresStore(fromPg(database.pool)).upkeep.keysTimeOut({ limit: 1_000 })
+  await database.pool.query(`update oncekey.keys set fingerprint = null where key = 'late'`)
+  if (other.enqueue) said.push((await other.ask(requestOf(inBody, { key: 'late', body }))) as Answer)
+  await other.once.stop()
+  said.push((await other.ask(requestOf(inBody, { key: 'stopping', body }))) as Answer)
   return said
 
   /** A holder stops in the middle of its work: others meet it, then take over, and it finds that it has lost the key. */
@@ -124,13 +138,12 @@ const handlerOf =
   (pool: pg.Pool, work: Work): Ask => {
     const once = createOnce<pg.PoolClient>({ store: postgresStore(fromPg(pool)), ...common })
     const layer = idempotencyOf<unknown, pg.PoolClient>(once, { ...(options as IdempotencyOptions<unknown>), tenant: () => tenant })
-    return async (request) => {
-      let own: Answer | undefined
-      const handled = await layer.handle(request, async (run) => {
-        own = await work(run)
-        return own
-      })
-      return handled.kind === 'answer' ? handled.answer : undefined
+    return {
+      once,
+      async ask(request) {
+        const handled = await layer.handle(request, async (run) => work(run))
+        return handled.kind === 'answer' ? handled.answer : undefined
+      },
     }
   }
 
@@ -142,10 +155,14 @@ const operationOf =
     const makesKey = options.operation?.makesKey ? { key: () => 'made' } : {}
     const operation = once.operation(`orders-${tenant}`, { input, ...makesKey }, work)
     const service = serviceOf(operation, { ...(options as ServeOptions<unknown>), tenant: () => tenant })
-    return async (request) => {
-      const answer = await service.answer(request)
-      // The operation's own answers are 201 and 200, and nothing else is.
-      return answer.status === 201 || answer.status === 200 ? undefined : answer
+    return {
+      once,
+      enqueue: (key) => operation.enqueue({ tenant, key, input: { amount: 1 } }),
+      async ask(request) {
+        const answer = await service.answer(request)
+        // The operation's own answers are 201 and 200, and nothing else is.
+        return answer.status === 201 || answer.status === 200 ? undefined : answer
+      },
     }
   }
 

@@ -86,6 +86,7 @@ export function statusAnswers(settings: HttpSettings<never>, pollAfter?: Duratio
     problem({ code: 'operation_expired' }),
     outcome('answer_not_kept', replayed(largeAnswer, 'complete')),
     outcome('outcome_unknown', { kind: 'parked', answer: outcomeUnknown }),
+    outcome('never_started', replayed(neverStarted, 'failed')),
     problem({ code: 'store_unavailable', retryAfterSeconds: 1 }),
   ].map(({ answer, ...rest }) => ({ ...rest, answer: neverCached(answer) }))
 }

@@ -217,12 +217,22 @@ describe.each(['ietf', 'stripe'] as const)('input of serve() in the %s profile',
   test('O4 what is not JSON: 400, n=0, not stored; a known key mismatches', async () => {
     const { operation, keys } = await setup(database, profile)
     const { send, runs } = operation()
-    expect(problemOf(await send({ key, body: '{"amount":' }))).toEqual(invalid)
+    const refused = await send({ key, body: '{"amount":' })
+    expect(problemOf(refused)).toEqual(invalid)
+    expect((refused.json.error ?? refused.json).issues).toEqual([{ message: 'The body is not JSON.' }])
     expect(problemOf(await send({ key, body: Uint8Array.of(0x22, 0xff, 0x22) }))).toEqual(invalid)
     expect(await keys()).toBe(0)
     expect((await send({ key, body })).status).toBe(201)
     expect(problemOf(await send({ key, body: '{"amount":' })).code).toBe('key_reused')
     expect(runs()).toBe(1)
+  })
+
+  test('O4 a body without a media type is read as JSON', async () => {
+    const { operation } = await setup(database, profile)
+    const { send } = operation({}, (_, __, input) => reply(201, { input }))
+    const answer = await send({ key, body, headers: [['Content-Type', '']] })
+    expect([answer.status, answer.json]).toEqual([201, { input: { amount: 100 } }])
+    expect(problemOf(await send({ key: '"other"', body: '{"amount":', headers: [['Content-Type', '']] }))).toEqual(invalid)
   })
 
   test('O4 a media type that is not JSON: 415, n=0, not stored', async () => {

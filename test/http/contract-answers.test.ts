@@ -1,3 +1,4 @@
+import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { type HeaderPair, reply } from '../../src/index.js'
@@ -117,6 +118,23 @@ describe.each(everywhere)('answers of %s() in the %s profile', (surface, profile
     await send({ key, body })
     const { headers } = await send({ key, body })
     expect(headers.filter(([name]) => name.toLowerCase() === 'idempotent-replayed')).toEqual([['idempotent-replayed', 'true']])
+  })
+
+  test.each<[string, Uint8Array, Record<string, string>]>([
+    ['binary', Uint8Array.from({ length: 256 }, (_, byte) => byte), { 'content-type': 'image/png' }],
+    ['invalid UTF-8 that calls itself JSON', Uint8Array.of(0x22, 0xff, 0xfe, 0x22), { 'content-type': 'application/json' }],
+    ['gzip', gzipSync('{"zipped":true}'), { 'content-type': 'application/json', 'content-encoding': 'gzip' }],
+    ['empty', new Uint8Array(), { 'content-type': 'text/plain' }],
+  ])('R4 %s is replayed as it was', async (_, bytes, headers) => {
+    const { on } = await setup(database, profile)
+    const { send, runs } = on(surface, {}, () => reply(200, bytes, headers))
+    const [first, again] = [await send({ key, body }), await send({ key, body })]
+    for (const answer of [first, again]) {
+      expect([answer.status, answer.bytes]).toEqual([200, [...bytes]])
+      for (const [name, value] of Object.entries(headers)) expect(answer.header(name)).toBe(value)
+    }
+    expect([first, again].map(isReplay)).toEqual([false, true])
+    expect(runs()).toBe(1)
   })
 
   test('R5 an answer over the size cap: whole the first time; then 410 with its status and Location, n=1', async () => {

@@ -3,7 +3,9 @@ import type { KeyRef } from '../core/key.js'
 
 /** What happened to a key in this process, for logs and metrics. */
 export type OnceEvent = KeyRef &
+  /** The store could not be asked for the key, or what it has cannot be read: nothing has run, unless `failOpen` lets it. */
   (
+    | { readonly type: 'not-claimed'; readonly error: unknown }
     | { readonly type: 'executing'; readonly attempt: number }
     | { readonly type: 'replayed'; readonly state: 'complete' | 'failed' }
     | { readonly type: 'met-in-progress'; readonly retryAfterMs: number }

@@ -1,5 +1,6 @@
 import { type Answer, type BodyOf, checkAnswer, type Reply } from '../core/answer.js'
 import { crashPoint } from '../core/crash-points.js'
+import { isStoreTrouble } from '../core/errors.js'
 import type { Lease } from '../core/record.js'
 import type { KeyClaim, StepStore } from '../core/store.js'
 import { leaseLost } from '../engine/lease-keeper.js'
@@ -72,6 +73,9 @@ async function runLocal<Tx, R extends Answer>(
       const ours = record?.owner === claim.owner && record.state === 'complete'
       return ours ? { value: executed<R>(whole ?? (record.answer as Answer), record) } : undefined
     },
+  }).catch((error: unknown) => {
+    if (isStoreTrouble(error)) parts.report(claim, { type: 'not-claimed', error })
+    throw error
   })
   if (outcome.kind === 'executed') parts.report(claim, { type: 'finished', status: outcome.answer.status })
   return outcome

@@ -195,6 +195,39 @@ describe.each(stacks)('%s', (_, stack) => {
     },
   )
 
+  test('somebody in front who waits for the end of a request whose client goes is told when the work is done, and not before', async () => {
+    const [reached, go, closed] = [new Gate(), new Gate(), new Gate()]
+    let isClosed = false
+    const service = await startService(database, (parts) =>
+      stack(
+        async (request, response) => {
+          if (request.method === 'POST') {
+            reached.open()
+            await go.opened
+          }
+          response.end('done')
+        },
+        parts,
+        async (request) => {
+          if (request.method !== 'POST') return
+          request.once('close', () => {
+            isClosed = true
+            closed.open()
+          })
+        },
+      ),
+    )
+    const client = await rawConnection(service.url)
+    client.write(rawRequest({ path: '/work', tenant: service.tenant, key: '"key-1"', body: '{"item":"tea"}' }))
+    await reached.opened
+    client.resetAndDestroy()
+    // A whole round trip of another client, so that the server has noticed.
+    await service.send({ method: 'GET', key: null, body: null, headers: {} })
+    expect(isClosed).toBe(false)
+    go.open()
+    await closed.opened
+  })
+
   test('a hundred requests on one connection leave nothing behind', async () => {
     const service = await start((_request, response) => response.end('tea'))
     const client = await openRaw(Number(new URL(service.url).port))

@@ -13,7 +13,7 @@ import { rawConnection, rawRequest } from '../../src/testing/adapter-cases/clien
 import { manualClock } from '../../src/testing/index.js'
 import { useDatabase } from '../support/postgres/database.js'
 import { waitUntil } from '../support/wait-until.js'
-import { dependencyOf, frameworks, startExpress } from './express-service.js'
+import { dependencyOf, type ExpressParts, frameworks, startExpress } from './express-service.js'
 import { type Answered, isReplay, replaysAlike, useQuietProcess } from './node-service.js'
 
 const database = useDatabase()
@@ -79,15 +79,16 @@ describe.each(frameworks)('%s', (_, framework) => {
     readonly before?: RequestHandler
     readonly behind?: RequestHandler
     readonly answer?: (response: Response, run: number) => unknown
+    readonly options?: Parameters<ExpressParts['protect']>[0]
   }
 
-  const start = ({ before, behind, answer = (response, run) => response.send(`run ${run}`) }: Mounted, onceOptions = {}) =>
+  const start = ({ before, behind, answer = (response, run) => response.send(`run ${run}`), options }: Mounted, onceOptions = {}) =>
     startExpress(
       framework,
       database,
       (app, { protect, ran }) => {
         if (before) app.use(before)
-        app.use(protect())
+        app.use(protect(options))
         if (behind) app.use(behind)
         app.post('/work', (_request, response) => void answer(response, ran()))
         app.get('/', (_request, response) => void response.send('home'))
@@ -352,6 +353,24 @@ describe.each(frameworks)('%s', (_, framework) => {
       [['1'], ['1']],
       [['2'], ['2']],
       [['3'], ['3']],
+    ])
+  })
+
+  test('stripe: a Request-Id that is set in front is the true one: replays have their own, and tell the first', async () => {
+    let number = 0
+    const service = await start({
+      before(_request, response, next) {
+        number += 1
+        response.setHeader('Request-Id', `req_${number}`)
+        next()
+      },
+      options: { profile: 'stripe' },
+    })
+    const answers = [await service.send(), await service.send(), await service.send({ body: '{}' })]
+    expect(answers.map(({ status, lines }) => [status, lines('request-id'), lines('original-request')])).toEqual([
+      [200, ['req_1'], []],
+      [200, ['req_2'], ['req_1']],
+      [400, ['req_3'], []],
     ])
   })
 

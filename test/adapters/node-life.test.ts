@@ -230,9 +230,11 @@ describe.each(stacks)('%s', (_, stack) => {
 
   test.each<[string, (response: ServerResponse) => unknown, 'taken over' | 'held']>([
     ['answers', (response) => response.end('done'), 'held'],
+    // It would refuse a response that is closed, and the work would count as failed.
+    ['answers by pipeline()', (response) => pipeline(Readable.from(['do', 'ne']), response), 'held'],
     ['destroys its response', (response) => response.destroy(), 'held'],
     ['answers after it has lost its lease', (response) => response.end('done'), 'taken over'],
-  ])('the client goes, and the handler %s: who waits for the end of the response is told once, then', async (_name, end, key) => {
+  ])('the client goes, and the handler %s: who waits for the end of the response is told once, then', async (how, end, key) => {
     const [reached, go, closed] = [new Gate(), new Gate(), new Gate()]
     let closes = 0
     let runs = 0
@@ -244,7 +246,7 @@ describe.each(stacks)('%s', (_, stack) => {
       })
       reached.open()
       await go.opened
-      end(response)
+      await end(response)
     })
     const client = await rawConnection(service.url)
     client.write(rawRequest({ path: '/work', tenant: service.tenant, key: '"key-1"', body: '{"item":"tea"}' }))
@@ -260,8 +262,8 @@ describe.each(stacks)('%s', (_, stack) => {
     expect(closes).toBe(0)
     go.open()
     await closed.opened
-    await roundTrip()
-    expect(closes).toBe(1)
+    const again = await service.send()
+    expect([closes, isReplay(again)]).toEqual([1, key === 'taken over' || how.startsWith('answers')])
   })
 
   test('a hundred requests on one connection leave nothing behind', async () => {

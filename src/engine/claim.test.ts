@@ -21,7 +21,14 @@ async function setup({ storeTimeoutMs = 5 * second } = {}) {
   const memory = memoryStore({ clock })
   const keyClaim = vi.fn(memory.keyClaim)
   const store = { ...memory, keyClaim }
-  const parts = { store, clock, storeTimeoutMs, random: { uuid: () => crypto.randomUUID(), fraction: () => 0.5 } } as unknown as EngineParts
+  const report = () => {}
+  const parts = {
+    store,
+    clock,
+    report,
+    storeTimeoutMs,
+    random: { uuid: () => crypto.randomUUID(), fraction: () => 0.5 },
+  } as unknown as EngineParts
   const claim = aClaim()
   const held = await take(memory, claim)
   const pass = async (ms: number) => {

@@ -53,6 +53,11 @@ async function ask(parts: EngineParts, claim: KeyClaim): Promise<{ verdict: Verd
   const late = (verdict: Verdict) => {
     if (verdict.kind === 'execute') store.keyRelease({ lease: verdict.lease, reason: 'claimed too late' }).catch(() => {})
   }
-  const verdict = await patiently(send, { until: sentAt + storeTimeoutMs, tries: claimTries }, parts, late)
-  return { verdict, sentAt }
+  try {
+    const verdict = await patiently(send, { until: sentAt + storeTimeoutMs, tries: claimTries }, parts, late)
+    return { verdict, sentAt }
+  } catch (error) {
+    parts.report(claim, { type: 'not-claimed', error })
+    throw error
+  }
 }

@@ -16,6 +16,7 @@ type Line = OnceEvent['type'] | 'executing-again'
 
 /** Normal traffic is `debug`; what a person did `info`; what mended itself `warn`; what needs a look `error`. */
 export const eventLog: Readonly<Record<Line, readonly [level: keyof Logger, message: string]>> = {
+  'not-claimed': ['error', 'The store could not be asked for a key: the request was turned away.'],
   executing: ['debug', 'The work of a key starts.'],
   'executing-again': ['warn', 'The work of a key is taken up again: an earlier attempt did not finish.'],
   replayed: ['debug', 'A stored answer was given again.'],

@@ -6,8 +6,10 @@ import type { KeyRef } from '../core/key.js'
  * the claim, and is absent where this process did not run it.
  */
 export type KeyEvent = KeyRef &
-  /** `takenOver`: an earlier attempt did not finish, and this one goes on after `recoveryPoint`, the last step that is committed. */
+  /** The store could not be asked for the key, or what it has cannot be read: nothing has run, unless `failOpen` lets it. */
   (
+    | { readonly type: 'not-claimed'; readonly error: unknown }
+    /** `takenOver`: an earlier attempt did not finish, and this one goes on after `recoveryPoint`, the last step that is committed. */
     | {
         readonly type: 'executing'
         readonly attempt: number

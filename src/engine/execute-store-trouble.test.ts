@@ -72,7 +72,7 @@ describe('a claim', () => {
       await expect(once.execute(request, work)).rejects.toMatchObject({ code })
       expect(store.keyClaim).toHaveBeenCalledTimes(1)
       expect(work).not.toHaveBeenCalled()
-      expect(events).toEqual([])
+      expect(events).toMatchObject([{ ...ref, type: 'not-claimed', error: { code } }])
     },
   )
 

@@ -38,12 +38,20 @@ export async function admitBody<Native>(
         "let the parser keep them as `rawBody`, or choose fingerprint: 'parsed' and read what that cannot tell apart.",
     )
   }
+  // Two bodies would be taken for one, and an operation would run on nothing.
+  if ('parsed' in body && body.parsed === undefined) {
+    throw new OncekeyError(
+      'raw_body_gone',
+      'Somebody read the body of the request before the idempotency layer and left nothing of it, so there is nothing to compare. Mount ' +
+        'the layer in front of them, or let them keep the bytes as `rawBody`.',
+    )
+  }
   return { body }
 }
 
 export function fingerprintOf(request: HttpRequest, body: Received): FingerprintRequest {
   const { method, path, query } = request
-  const content = 'bytes' in body ? { body: body.bytes } : { value: body.parsed ?? null }
+  const content = 'bytes' in body ? { body: body.bytes } : { value: body.parsed }
   return { method, path, query, mediaType: mediaTypeOf(request), ...content }
 }
 

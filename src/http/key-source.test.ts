@@ -1,3 +1,4 @@
+import { brotliCompressSync, gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { codeOf } from '../../test/support/code-of.js'
@@ -139,13 +140,21 @@ describe('field()', () => {
     },
   )
 
-  test('finds no key in bytes that are not JSON', async () => {
-    const headers = { 'content-type': ['application/json'] }
-    const bodies = ['', ' ', '{"a":"abc"', '{"a":"abc"}}', "{a:'abc'}", '['.repeat(100_000)].map(bytesOf)
-    const notUtf8: HttpBody = { bytes: Uint8Array.of(...Buffer.from('{"a":"ab'), 0xff, ...Buffer.from('"}')) }
-    for (const body of [...bodies, notUtf8]) {
-      expect(await readKey(field('a'), requestWith({ headers, body }))).toEqual({ missing: true })
-    }
+  test('finds no key where there are no bytes', async () => {
+    const request = requestWith({ headers: { 'content-type': ['application/json'] }, body: bytesOf('') })
+    expect(await readKey(field('a'), request)).toEqual({ missing: true })
+  })
+
+  test.each<[string, Uint8Array]>([
+    ...[' ', '{"a":"abc"', '{"a":"abc"}}', "{a:'abc'}"].map((text): [string, Uint8Array] => [text, Buffer.from(text)]),
+    ['of 100,000 levels', Buffer.from('['.repeat(100_000))],
+    ['not UTF-8', Buffer.concat([Buffer.from('{"a":"ab'), Buffer.of(0xff), Buffer.from('"}')])],
+    ['UTF-16', Buffer.from('{"a":"abc"}', 'utf16le')],
+    ['compressed', gzipSync('{"a":"abc"}')],
+    ['compressed in another way', brotliCompressSync('{"a":"abc"}')],
+  ])('does not call a key missing in a body that it cannot read: %s', async (_, bytes) => {
+    const request = requestWith({ headers: { 'content-type': ['application/json'] }, body: { bytes } })
+    expect(await readKey(field('a'), request)).toEqual({ invalid: expect.stringMatching(/not JSON in UTF-8.*"a"/) })
   })
 
   test('reads JSON behind a byte order mark', async () => {

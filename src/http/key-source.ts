@@ -1,6 +1,7 @@
 import { isOncekeyError, OncekeyError } from '../core/errors.js'
 import { checkKeyRef } from '../core/key.js'
 import { isJson } from '../core/media-type.js'
+import { jsonBody } from './json-body.js'
 import { type KeyReading, type KeySyntax, parseKey } from './parse-key.js'
 import { type HttpRequest, mediaTypeOf } from './request.js'
 
@@ -65,9 +66,16 @@ async function readField({ path }: FieldSource, request: HttpRequest): Promise<K
   const body = await request.body()
   // Not "missing": where a key is optional, the request would run unprotected.
   if ('failed' in body) return { invalid: `The body did not arrive whole, and the key is its member "${path}". Send it again.` }
-  const value = 'parsed' in body ? body.parsed : jsonOf(body.bytes, mediaTypeOf(request))
-  const reading = readingOf(memberAt(value, path))
+  const json = 'parsed' in body ? { value: body.parsed } : membersOf(body.bytes, mediaTypeOf(request))
+  // Nor here: a parser behind us may be able to read what we cannot, such as a compressed body.
+  if (!json) return { invalid: `The body is not JSON in UTF-8, and the key is its member "${path}". Send it so, and not compressed.` }
+  const reading = readingOf(memberAt(json.value, path))
   return 'invalid' in reading ? { invalid: `${reading.invalid} It is the body's member "${path}".` } : reading
+}
+
+/** What is not called JSON has no members. Undefined for what is, and cannot be read as such. */
+function membersOf(bytes: Uint8Array, mediaType: string): { readonly value: unknown } | undefined {
+  return isJson(mediaType) && bytes.length > 0 ? jsonBody(bytes) : { value: undefined }
 }
 
 /** Own members of objects only: neither a prototype's, nor the length of an array or a text. */
@@ -76,16 +84,6 @@ function memberAt(value: unknown, path: string): unknown {
 }
 
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)
-
-/** Undefined for what is not JSON, by its media type or by itself: what to say about that is the handler's business. */
-function jsonOf(bytes: Uint8Array, mediaType: string): unknown {
-  if (!isJson(mediaType)) return undefined
-  try {
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
-  } catch {
-    return undefined
-  }
-}
 
 function readingOf(key: unknown): KeyReading {
   if (key === undefined || key === null) return { missing: true }

@@ -7,13 +7,18 @@ import { requestIdOf, withRequestId } from './request-ids.js'
 
 type Settings = Pick<HttpSettings<never>, 'profile' | 'documentation' | 'whenInProgress'>
 
-export function problemReply({ profile, documentation }: Settings, problem: Problem): Answer {
-  const answer = profile.render(problem, documentation)
-  return profile.requestIds ? withRequestId(answer, crypto.randomUUID()) : answer
+export function problemReply(settings: Settings, problem: Problem): Answer {
+  return named(settings, settings.profile.render(problem, settings.documentation))
 }
 
 /** What a request is answered whose work does not run now. */
 export function replyTo(settings: Settings, outcome: Exclude<Outcome, { kind: 'executed' }>): Answer {
+  return named(settings, answerTo(settings, outcome))
+}
+
+const named = ({ profile }: Settings, answer: Answer) => (profile.requestIds ? withRequestId(answer, crypto.randomUUID()) : answer)
+
+function answerTo(settings: Settings, outcome: Exclude<Outcome, { kind: 'executed' }>): Answer {
   switch (outcome.kind) {
     case 'replayed':
       return replayOf(settings, outcome)
@@ -32,9 +37,8 @@ function replayOf(settings: Settings, { answer, incarnation, state }: Extract<Ou
   const told = answer.omittedBytes === undefined ? kept : notKept(settings, answer)
   const original = told.headers.find(([name]) => name === 'original-request')?.[1] ?? requestIdOf(incarnation)
   const headers = told.headers.filter(([name]) => name !== 'original-request')
-  const replay = { ...told, headers: [...headers, replayed] }
-  if (!settings.profile.requestIds) return replay
-  return withRequestId({ ...replay, headers: [...replay.headers, ['original-request', original]] }, crypto.randomUUID())
+  const marks: HeaderPair[] = settings.profile.requestIds ? [replayed, ['original-request', original]] : [replayed]
+  return { ...told, headers: [...headers, ...marks] }
 }
 
 const replayed: HeaderPair = ['idempotent-replayed', 'true']

@@ -5,6 +5,7 @@ import type { EnqueueOutcome, OperationOutcome, RunRequest } from '../phases/adm
 import type { Issue } from '../phases/input.js'
 import { acceptance } from './accept.js'
 import { admitBody, admitKey, fingerprintOf, type Received, refusalOf } from './admit.js'
+import { jsonBody } from './json-body.js'
 import { checkFunction, oneOf, resolveHttpOptions, type ServeOptions } from './options.js'
 import { problems } from './problems.js'
 import { problemReply, replyTo } from './replies.js'
@@ -80,7 +81,7 @@ export function serviceOf<Native>(operation: Servable, options: ServeOptions<Nat
     if ('parsed' in body) return { value: body.parsed }
     if (body.bytes.length === 0) return { value: undefined }
     const mediaType = mediaTypeOf(request)
-    if (mediaType === '' || isJson(mediaType)) return jsonOf(body.bytes)
+    if (mediaType === '' || isJson(mediaType)) return jsonBody(body.bytes) ?? { issue: { message: 'The body is not JSON.' } }
     return options.input ? { value: body.bytes } : { issue: { message: problems.media_type_unsupported.title }, isMediaType: true }
   }
 
@@ -112,11 +113,3 @@ const nested = (name: string) =>
 
 /** A body that cannot be taken is told only of where the key is not known: a known one replays, or is a mismatch. */
 type BodyReading = { readonly value: unknown } | { readonly issue: Issue; readonly isMediaType?: true }
-
-function jsonOf(bytes: Uint8Array): BodyReading {
-  try {
-    return { value: JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes)) }
-  } catch {
-    return { issue: { message: 'The body is not JSON.' } }
-  }
-}

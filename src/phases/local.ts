@@ -93,6 +93,7 @@ async function runLocal<Tx, R extends Answer>(
   } catch (error) {
     // Rolled back; or, if the store is away, perhaps committed: a retry finds out.
     const type = isStoreTrouble(error) ? 'answer-not-stored' : 'released'
+    if (startedAt === undefined && isStoreTrouble(error)) report(claim, { type: 'not-claimed', error })
     if (startedAt !== undefined && !isSimulatedCrash(error)) report(claim, { type, error, durationMs: durationMs() })
     throw error
   }

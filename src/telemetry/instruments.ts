@@ -26,6 +26,7 @@ export const instruments = {
   resolved: counter('resolved', '{key}', 'Parked keys that a person resolved', 'scope', 'as'),
   leasesLost: counter('leases_lost', '{run}', 'Runs whose key went to another holder', 'scope'),
   answersNotStored: counter('answers_not_stored', '{run}', 'Runs that ended when the store could not be told', 'scope'),
+  notClaimed: counter('not_claimed', '{request}', 'Requests whose key could not be asked for, because the store was away', 'scope'),
   failedOpen: counter('failed_open', '{request}', 'Requests that ran without protection, because the store was away', 'scope'),
   swept: counter('swept', '{key}', 'Keys of holders that were gone, by what the sweeper made of them', 'scope', 'to'),
   timedOut: counter('timed_out', '{key}', 'Keys that no worker took in time', 'scope'),

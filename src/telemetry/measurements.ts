@@ -69,6 +69,8 @@ export function measurementsOf(event: OnceEvent, scopeName: (scope: string) => s
       return [count('answersNotStored'), ...ran('not-stored', event)]
     case 'lease-lost':
       return [count('leasesLost')]
+    case 'not-claimed':
+      return [count('notClaimed')]
     case 'failed-open':
       return [count('failedOpen')]
     case 'resolved':

@@ -8,6 +8,7 @@ import { asyncCases } from './adapter-cases/async.js'
 import { openBench } from './adapter-cases/bench.js'
 import { bodyCases } from './adapter-cases/bodies.js'
 import { concurrencyCases } from './adapter-cases/concurrency.js'
+import { dialectCases } from './adapter-cases/dialects.js'
 import { failureCases } from './adapter-cases/failures.js'
 import { lostClientCases } from './adapter-cases/lost-clients.js'
 import { operationCases } from './adapter-cases/operations.js'
@@ -31,7 +32,7 @@ export interface HandlerAnswer {
 export interface AdapterApp<Tx = unknown> {
   readonly once: Once<Tx>
   /** For `idempotency()`, in front of every method on every path but `/operation` and `/async`; add a `tenant` that reads the `x-tenant` header. */
-  readonly options: Pick<IdempotencyOptions<unknown>, 'afterFailure' | 'failOpen' | 'maxBodyBytes' | 'wait' | 'whenInProgress'>
+  readonly options: Pick<IdempotencyOptions<unknown>, 'afterFailure' | 'failOpen' | 'maxBodyBytes' | 'profile' | 'wait' | 'whenInProgress'>
   /** Give it what your handler received, and answer what it returns. What it throws is for your framework to handle. */
   handle(request: { readonly method: string; readonly path: string; readonly body: Uint8Array }): Promise<HandlerAnswer>
   /** For `serve()`, at `POST /operation`; absent if the store has no operations. */
@@ -71,6 +72,7 @@ export function exerciseAdapter<Tx>({ test, setup, operations = true }: Exercise
     ...failureCases,
     ...concurrencyCases,
     ...lostClientCases,
+    ...dialectCases,
     ...(operations ? [...operationCases, ...asyncCases] : []),
   ]
   for (const { name, run, ...needs } of cases) {

@@ -139,6 +139,14 @@ describe.each(frameworks)('%s', (_, framework) => {
     },
   )
 
+  test("a middleware in front that reads the body and leaves nothing: raw_body_gone with fingerprint: 'parsed', too", async () => {
+    const swallow: RequestHandler = (request, _response, next) => void request.resume().once('end', next)
+    const service = await start({ before: swallow, options: { fingerprint: 'parsed' } }, () => 'done')
+    for (const body of ['{"item":"tea"}', '{"item":"coffee"}']) expect((await service.send({ body })).status).toBe(500)
+    expect(service.errors).toMatchObject([{ code: 'raw_body_gone' }, { code: 'raw_body_gone' }])
+    expect(service.runs()).toBe(0)
+  })
+
   test('without an error handler of the application, raw_body_gone is a 500', async () => {
     const service = await startExpress(framework, database, (app, { protect }) => {
       app.use(framework.json())

@@ -7,13 +7,12 @@ import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import compression from 'compression'
 import type { RequestHandler, Response } from 'express'
 import { describe, expect, test } from 'vitest'
-import { header } from '../../src/adapters/express.js'
 import { Gate } from '../../src/testing/adapter-cases/adapter-case.js'
 import { rawConnection, rawRequest } from '../../src/testing/adapter-cases/client.js'
 import { manualClock } from '../../src/testing/index.js'
 import { useDatabase } from '../support/postgres/database.js'
 import { waitUntil } from '../support/wait-until.js'
-import { dependencyOf, frameworks, startExpress } from './express-service.js'
+import { dependencyOf, frameworks, type Mounted, startExpress, startMounted } from './express-service.js'
 import { type Answered, isReplay, replaysAlike, useQuietProcess } from './node-service.js'
 
 const database = useDatabase()
@@ -24,7 +23,6 @@ const onFinished = dependencyOf<(message: unknown, listener: (error: unknown, me
   'on-finished',
 )
 const onHeaders = dependencyOf<(response: unknown, listener: () => void) => void>('compression', 'on-headers')
-const cors = dependencyOf<() => RequestHandler>('@nestjs/platform-express', 'cors')
 
 const large = 'a pot of tea '.repeat(1_000)
 const json = { 'content-type': 'application/json' }
@@ -75,25 +73,7 @@ const marksTheEnd: RequestHandler = (_request, response, next) => {
 }
 
 describe.each(frameworks)('%s', (_, framework) => {
-  interface Mounted {
-    readonly before?: RequestHandler
-    readonly behind?: RequestHandler
-    readonly answer?: (response: Response, run: number) => unknown
-  }
-
-  const start = ({ before, behind, answer = (response, run) => response.send(`run ${run}`) }: Mounted, onceOptions = {}) =>
-    startExpress(
-      framework,
-      database,
-      (app, { protect, ran }) => {
-        if (before) app.use(before)
-        app.use(protect())
-        if (behind) app.use(behind)
-        app.post('/work', (_request, response) => void answer(response, ran()))
-        app.get('/', (_request, response) => void response.send('home'))
-      },
-      onceOptions,
-    )
+  const start = (mounted: Mounted, onceOptions = {}) => startMounted(framework, database, mounted, onceOptions)
 
   describe('compression', () => {
     const sent: [name: string, answer: Mounted['answer']][] = [
@@ -337,66 +317,6 @@ describe.each(frameworks)('%s', (_, framework) => {
     expect(log).toEqual(['front', 'done', 'behind'])
   })
 
-  test('headers that are set in front are fresh at each replay', async () => {
-    let number = 0
-    const service = await start({
-      before(_request, response, next) {
-        number += 1
-        response.setHeader('x-number', number)
-        onHeaders(response, () => response.setHeader('x-when-sent', number))
-        next()
-      },
-    })
-    const answers = [await service.send(), await service.send(), await service.send({ body: '{}' })]
-    expect(answers.map(({ lines }) => [lines('x-number'), lines('x-when-sent')])).toEqual([
-      [['1'], ['1']],
-      [['2'], ['2']],
-      [['3'], ['3']],
-    ])
-  })
-
-  test('headers that are set behind are part of the answer', async () => {
-    let number = 0
-    const service = await start({
-      behind(_request, response, next) {
-        number += 1
-        response.setHeader('x-number', number)
-        onHeaders(response, () => response.setHeader('x-when-sent', number))
-        next()
-      },
-    })
-    const first = await replaysAlike(service, {}, ['x-number', 'x-when-sent'])
-    expect([first.lines('x-number'), first.lines('x-when-sent')]).toEqual([['1'], ['1']])
-  })
-
-  test('what a handler makes of a header that was set in front is part of the answer', async () => {
-    let number = 0
-    const service = await start({
-      before(_request, response, next) {
-        number += 1
-        response.setHeader('x-number', number).setHeader('x-other', number)
-        next()
-      },
-      answer: (response) => response.setHeader('x-number', 'mine').append('X-Other', 'more').send('tea'),
-    })
-    const first = await replaysAlike(service, {}, ['x-number', 'x-other'])
-    expect([first.lines('x-number'), first.lines('x-other')]).toEqual([['mine'], ['1', 'more']])
-  })
-
-  test.each(['in front', 'behind'])('cors and security headers, %s: on answers, replays and refusals', async (where) => {
-    const headers: RequestHandler = (request, response, next) => {
-      response.setHeader('strict-transport-security', 'max-age=1')
-      response.removeHeader('x-powered-by')
-      cors()(request, response, next)
-    }
-    const service = await start(where === 'in front' ? { before: headers } : { behind: headers })
-    const names = ['access-control-allow-origin', 'strict-transport-security']
-    const first = await replaysAlike(service, {}, names)
-    expect(names.map((name) => first.lines(name))).toEqual([['*'], ['max-age=1']])
-    const refused = await service.send({ body: '{}' })
-    expect(refused.lines('strict-transport-security').length).toBe(where === 'in front' ? 1 : 0)
-  })
-
   test('what a request carries through asynchronous calls reaches its handler', async () => {
     const storage = new AsyncLocalStorage<string>()
     const service = await start({
@@ -404,60 +324,6 @@ describe.each(frameworks)('%s', (_, framework) => {
       answer: (response) => response.send(storage.getStore()),
     })
     expect((await service.send({ headers: { ...json, 'x-trace': 'a' } })).body.toString()).toBe('a')
-  })
-
-  test('mounted twice, it protects once', async () => {
-    const service = await startExpress(framework, database, (app, { protect, ran }) => {
-      app.use(protect())
-      app.post('/work', protect({ afterFailure: 'park' }), (_request, response) => void response.send(`run ${ran()}`))
-    })
-    await replaysAlike(service)
-    expect((await service.send()).lines('idempotent-replayed')).toEqual(['true'])
-  })
-
-  test('one that lets a request pass leaves it to the next one', async () => {
-    const service = await startExpress(framework, database, (app, { protect, ran }) => {
-      app.use(protect({ key: header('X-Other-Key') }))
-      app.post('/work', protect(), (_request, response) => void response.send(`run ${ran()}`))
-    })
-    await replaysAlike(service)
-  })
-
-  test('on a router under a path, the whole path counts', async () => {
-    const service = await startExpress(framework, database, (app, { protect, ran }) => {
-      for (const path of ['/teas', '/coffees']) {
-        const router = framework.Router()
-        router.use(protect())
-        router.post('/work', (request, response) => void response.send(`run ${ran()} of ${request.url}`))
-        app.use(path, router)
-      }
-    })
-    const bodies = []
-    for (const path of ['/teas/work', '/coffees/work', '/teas/work']) bodies.push((await service.send({ path })).body.toString())
-    expect(bodies).toEqual(['run 1 of /work', 'run 2 of /work', 'run 1 of /work'])
-    expect(await service.keyState('/teas/work')).toBe('complete')
-    expect((await service.send({ path: '/teas/work?strong=1' })).status).toBe(422)
-  })
-
-  test('routes with options of their own', async () => {
-    const service = await startExpress(framework, database, (app, { protect, ran }) => {
-      const fail: RequestHandler = (_request, response) => void response.status(500).send(`run ${ran()}`)
-      app.post('/rerun', protect({ afterFailure: 'rerun' }), fail)
-      app.post('/store', protect({ afterFailure: 'store' }), fail)
-      app.post('/park', protect({ afterFailure: 'park', required: true }), fail)
-      app.put('/put', protect({ methods: ['PUT'] }), (_request, response) => void response.send(`run ${ran()}`))
-      app.post('/free', (_request, response) => void response.send(`run ${ran()}`))
-    })
-    const twice = async (path: string, method = 'POST') => {
-      const answers = [await service.send({ path, method }), await service.send({ path, method })]
-      return answers.map(({ status, body }) => `${status} ${body.toString().slice(0, 5)}`)
-    }
-    expect(await twice('/rerun')).toEqual(['500 run 1', '500 run 2'])
-    expect(await twice('/store')).toEqual(['500 run 3', '500 run 3'])
-    expect(await twice('/park')).toEqual(['500 run 4', '500 {"typ'])
-    expect(await twice('/put', 'PUT')).toEqual(['200 run 5', '200 run 5'])
-    expect(await twice('/free')).toEqual(['200 run 6', '200 run 7'])
-    expect((await service.send({ path: '/park', key: null })).status).toBe(400)
   })
 })
 

@@ -1,5 +1,5 @@
 import { createRequire } from 'node:module'
-import express, { type ErrorRequestHandler, type Express, type RequestHandler } from 'express'
+import express, { type ErrorRequestHandler, type Express, type RequestHandler, type Response } from 'express'
 import express4 from 'express-4'
 import { idempotency } from '../../src/adapters/express.js'
 import type { TestDatabase } from '../support/postgres/database.js'
@@ -44,6 +44,34 @@ export async function startExpress(
     onceOptions,
   )
   return { ...service, errors }
+}
+
+/** What is in front of the layer, behind it, and at `POST /work`. */
+export interface Mounted {
+  readonly before?: RequestHandler
+  readonly behind?: RequestHandler
+  readonly answer?: (response: Response, run: number) => unknown
+  readonly options?: Parameters<ExpressParts['protect']>[0]
+}
+
+export function startMounted(
+  framework: typeof express,
+  database: TestDatabase,
+  { before, behind, answer = (response, run) => response.send(`run ${run}`), options }: Mounted,
+  onceOptions: Parameters<typeof startExpress>[3] = {},
+): Promise<ExpressService> {
+  return startExpress(
+    framework,
+    database,
+    (app, { protect, ran }) => {
+      if (before) app.use(before)
+      app.use(protect(options))
+      if (behind) app.use(behind)
+      app.post('/work', (_request, response) => void answer(response, ran()))
+      app.get('/', (_request, response) => void response.send('home'))
+    },
+    onceOptions,
+  )
 }
 
 const require = createRequire(import.meta.url)

@@ -2,6 +2,7 @@ import { getRequestListener } from '@hono/node-server'
 import { describe, expect, test } from 'vitest'
 import { field, idempotency, runOf, serve } from '../../src/adapters/fetch.js'
 import { reply } from '../../src/index.js'
+import { Gate } from '../../src/testing/adapter-cases/adapter-case.js'
 import { useDatabase } from '../support/postgres/database.js'
 import { waitUntil } from '../support/wait-until.js'
 import { openFetch, tenant } from './fetch-bench.js'
@@ -250,6 +251,30 @@ describe('serve()', () => {
     expect(await (await send('{"a":1}')).json()).toEqual({ run: 1 })
     expect(await (await send('{"a":1}')).json()).toEqual({ run: 1 })
     expect((await send('{"a":2}')).status).toBe(422)
+  })
+
+  test.each(['answers', 'throws'])('a worker is told to wait for an operation that %s', async (how) => {
+    const { once, request } = await openFetch(database, echo)
+    const go = new Gate()
+    const waited: Promise<unknown>[] = []
+    const operation = once.operation(`orders-${crypto.randomUUID()}`, {}, async () => {
+      await go.opened
+      if (how === 'throws') throw new Error('boom')
+      return reply(201)
+    })
+    let ended = false
+    const response = serve(operation, { tenant })(request(), {}, { waitUntil: (work: Promise<unknown>) => void waited.push(work) })
+    const answered = response.then(
+      ({ status }) => status,
+      (error: Error) => error.message,
+    )
+    const work = Promise.all(waited).then(() => {
+      ended = true
+    })
+    expect([waited.length, ended]).toEqual([1, false])
+    go.open()
+    await work
+    expect(await answered).toBe(how === 'throws' ? 'boom' : 201)
   })
 
   test('behind idempotency() is refused, and nothing runs', async () => {

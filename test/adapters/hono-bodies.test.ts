@@ -173,6 +173,18 @@ test('a key function may read the body through c.req', async () => {
   expect((await send({ key: null, body: '{"ref":"r-1","item":"gin"}' })).status).toBe(422)
 })
 
+test('a body over the limit that somebody in front has read, announced or in chunks: 413, and nothing runs', async () => {
+  const { send, runs } = await openBehind(
+    async (c, next) => {
+      await c.req.text()
+      await next()
+    },
+    { maxBodyBytes: 10 },
+  )
+  for (const body of ['{"item":"tea"}', ['{"item"', ':"tea"}']]) expect((await send({ body })).status).toBe(413)
+  expect(runs()).toBe(0)
+})
+
 describe('hono/body-limit', () => {
   const limit = bodyLimit({ maxSize: 20 })
   const long = '{"item":"a very long name"}'

@@ -291,7 +291,11 @@ test('a handler that runs too long: its client gets a 503, and what it answers l
 
 test('a client that goes: the application is told of the broken connection, and the work goes on', async () => {
   const gate = new Gate()
+  let closes = 0
   const service = await start(async (ctx) => {
+    ctx.res.on('close', () => {
+      closes += 1
+    })
     await gate.opened
     ctx.body = 'tea'
   })
@@ -301,7 +305,9 @@ test('a client that goes: the application is told of the broken connection, and 
   client.resetAndDestroy()
   await waitUntil('the application is told', () => service.errors.length === 1)
   expect(service.errors).toMatchObject([{ code: 'ECONNRESET' }])
+  expect(closes).toBe(0)
   gate.open()
+  await waitUntil('the response is closed', () => closes === 1)
   await waitUntil('the answer is stored', async () => (await service.keyState()) === 'complete')
   const again = await service.send({ body: '{}' })
   expect([again.status, again.body.toString(), isReplay(again)]).toEqual([200, 'tea', true])

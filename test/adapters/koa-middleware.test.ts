@@ -153,6 +153,24 @@ test('headers that are set in front, before and after, are fresh at each replay'
   ])
 })
 
+test('stripe: a Request-Id that is set in front is the true one: replays have their own, and tell the first', async () => {
+  let number = 0
+  const service = await start({
+    before(ctx, next) {
+      number += 1
+      ctx.set('Request-Id', `req_${number}`)
+      return next()
+    },
+    options: { profile: 'stripe' },
+  })
+  const answers = [await service.send(), await service.send(), await service.send({ body: '{}' })]
+  expect(answers.map(({ status, lines }) => [status, lines('request-id'), lines('original-request')])).toEqual([
+    [200, ['req_1'], []],
+    [200, ['req_2'], ['req_1']],
+    [400, ['req_3'], []],
+  ])
+})
+
 test('headers that are set behind, before and after, are part of the answer', async () => {
   let number = 0
   const service = await start({

@@ -195,6 +195,77 @@ describe.each(stacks)('%s', (_, stack) => {
     },
   )
 
+  test('somebody in front who waits for the end of a request whose client goes is told when the work is done, and not before', async () => {
+    const [reached, go, closed] = [new Gate(), new Gate(), new Gate()]
+    let isClosed = false
+    const service = await startService(database, (parts) =>
+      stack(
+        async (request, response) => {
+          if (request.method === 'POST') {
+            reached.open()
+            await go.opened
+          }
+          response.end('done')
+        },
+        parts,
+        async (request) => {
+          if (request.method !== 'POST') return
+          request.once('close', () => {
+            isClosed = true
+            closed.open()
+          })
+        },
+      ),
+    )
+    const client = await rawConnection(service.url)
+    client.write(rawRequest({ path: '/work', tenant: service.tenant, key: '"key-1"', body: '{"item":"tea"}' }))
+    await reached.opened
+    client.resetAndDestroy()
+    // A whole round trip of another client, so that the server has noticed.
+    await service.send({ method: 'GET', key: null, body: null, headers: {} })
+    expect(isClosed).toBe(false)
+    go.open()
+    await closed.opened
+  })
+
+  test.each<[string, (response: ServerResponse) => unknown, 'taken over' | 'held']>([
+    ['answers', (response) => response.end('done'), 'held'],
+    // It would refuse a response that is closed, and the work would count as failed.
+    ['answers by pipeline()', (response) => pipeline(Readable.from(['do', 'ne']), response), 'held'],
+    ['destroys its response', (response) => response.destroy(), 'held'],
+    ['answers after it has lost its lease', (response) => response.end('done'), 'taken over'],
+  ])('the client goes, and the handler %s: who waits for the end of the response is told once, then', async (how, end, key) => {
+    const [reached, go, closed] = [new Gate(), new Gate(), new Gate()]
+    let closes = 0
+    let runs = 0
+    const service = await start(async (request, response) => {
+      if (request.method === 'GET' || ++runs > 1) return response.end('another')
+      response.on('close', () => {
+        closes += 1
+        closed.open()
+      })
+      reached.open()
+      await go.opened
+      await end(response)
+    })
+    const client = await rawConnection(service.url)
+    client.write(rawRequest({ path: '/work', tenant: service.tenant, key: '"key-1"', body: '{"item":"tea"}' }))
+    await reached.opened
+    client.resetAndDestroy()
+    // A whole round trip of another client, so that the server has noticed.
+    const roundTrip = () => service.send({ method: 'GET', key: null, body: null, headers: {} })
+    await roundTrip()
+    if (key === 'taken over') {
+      await expireLease(service)
+      expect((await service.send()).body.toString()).toBe('another')
+    }
+    expect(closes).toBe(0)
+    go.open()
+    await closed.opened
+    const again = await service.send()
+    expect([closes, isReplay(again)]).toEqual([1, key === 'taken over' || how.startsWith('answers')])
+  })
+
   test('a hundred requests on one connection leave nothing behind', async () => {
     const service = await start((_request, response) => response.end('tea'))
     const client = await openRaw(Number(new URL(service.url).port))

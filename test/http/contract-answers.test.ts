@@ -1,3 +1,4 @@
+import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { type HeaderPair, reply } from '../../src/index.js'
@@ -119,6 +120,23 @@ describe.each(everywhere)('answers of %s() in the %s profile', (surface, profile
     expect(headers.filter(([name]) => name.toLowerCase() === 'idempotent-replayed')).toEqual([['idempotent-replayed', 'true']])
   })
 
+  test.each<[string, Uint8Array, Record<string, string>]>([
+    ['binary', Uint8Array.from({ length: 256 }, (_, byte) => byte), { 'content-type': 'image/png' }],
+    ['invalid UTF-8 that calls itself JSON', Uint8Array.of(0x22, 0xff, 0xfe, 0x22), { 'content-type': 'application/json' }],
+    ['gzip', gzipSync('{"zipped":true}'), { 'content-type': 'application/json', 'content-encoding': 'gzip' }],
+    ['empty', new Uint8Array(), { 'content-type': 'text/plain' }],
+  ])('R4 %s is replayed as it was', async (_, bytes, headers) => {
+    const { on } = await setup(database, profile)
+    const { send, runs } = on(surface, {}, () => reply(200, bytes, headers))
+    const [first, again] = [await send({ key, body }), await send({ key, body })]
+    for (const answer of [first, again]) {
+      expect([answer.status, answer.bytes]).toEqual([200, [...bytes]])
+      for (const [name, value] of Object.entries(headers)) expect(answer.header(name)).toBe(value)
+    }
+    expect([first, again].map(isReplay)).toEqual([false, true])
+    expect(runs()).toBe(1)
+  })
+
   test('R5 an answer over the size cap: whole the first time; then 410 with its status and Location, n=1', async () => {
     const { on } = await setup(database, profile, { maxAnswerBytes: 10 })
     const { send, runs } = on(surface, {}, () =>
@@ -217,12 +235,22 @@ describe.each(['ietf', 'stripe'] as const)('input of serve() in the %s profile',
   test('O4 what is not JSON: 400, n=0, not stored; a known key mismatches', async () => {
     const { operation, keys } = await setup(database, profile)
     const { send, runs } = operation()
-    expect(problemOf(await send({ key, body: '{"amount":' }))).toEqual(invalid)
+    const refused = await send({ key, body: '{"amount":' })
+    expect(problemOf(refused)).toEqual(invalid)
+    expect((refused.json.error ?? refused.json).issues).toEqual([{ message: 'The body is not JSON.' }])
     expect(problemOf(await send({ key, body: Uint8Array.of(0x22, 0xff, 0x22) }))).toEqual(invalid)
     expect(await keys()).toBe(0)
     expect((await send({ key, body })).status).toBe(201)
     expect(problemOf(await send({ key, body: '{"amount":' })).code).toBe('key_reused')
     expect(runs()).toBe(1)
+  })
+
+  test('O4 a body without a media type is read as JSON', async () => {
+    const { operation } = await setup(database, profile)
+    const { send } = operation({}, (_, __, input) => reply(201, { input }))
+    const answer = await send({ key, body, headers: [['Content-Type', '']] })
+    expect([answer.status, answer.json]).toEqual([201, { input: { amount: 100 } }])
+    expect(problemOf(await send({ key: '"other"', body: '{"amount":', headers: [['Content-Type', '']] }))).toEqual(invalid)
   })
 
   test('O4 a media type that is not JSON: 415, n=0, not stored', async () => {

@@ -43,6 +43,7 @@ describe.each(everywhere)('concurrent requests to %s() in the %s profile', (surf
     expect(accepted).toHaveLength(count - 1)
     expect(new Set(accepted.map(({ text }) => text))).toEqual(new Set(['{"status":"processing"}']))
     for (const { header } of accepted) expect(Number(header('retry-after'))).toBeGreaterThanOrEqual(1)
+    for (const { header } of answers) expect(header('request-id') !== undefined).toBe(profile === 'stripe')
     expect(accepted.some(isReplay)).toBe(false)
     expect(target.runs()).toBe(1)
     expect(isReplay(await target.send({ key, body }))).toBe(true)

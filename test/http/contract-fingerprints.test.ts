@@ -193,10 +193,23 @@ describe.each(everywhere)('a body that a parser has eaten, for %s() in the %s pr
     expect(runs()).toBe(1)
   })
 
-  test("may have left nothing, with fingerprint: 'parsed'", async () => {
+  test.each(['raw', 'parsed'] as const)(
+    "of which nothing is left is not taken for another one with fingerprint: '%s': an error, n=0",
+    async (fingerprint) => {
+      const { on, keys } = await setup(database, profile)
+      const { send, runs } = on(surface, { fingerprint })
+      for (const value of [{}, { amount: 1 }]) {
+        await expect(send({ ...parsed(value), arrives: { parsed: undefined } })).rejects.toMatchObject({ code: 'raw_body_gone' })
+      }
+      expect([runs(), await keys()]).toEqual([0, 0])
+    },
+  )
+
+  test("null is a body like any other with fingerprint: 'parsed'", async () => {
     const { on } = await setup(database, profile)
     const { send } = on(surface, { fingerprint: 'parsed' })
-    expect((await send({ ...parsed({}), arrives: { parsed: undefined } })).status).toBe(201)
+    expect((await send(parsed(null))).status).toBe(201)
+    expect(isReplay(await send(parsed(null)))).toBe(true)
     expectMismatch(profile, await send(parsed({})), 'body')
   })
 

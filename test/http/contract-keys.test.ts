@@ -1,3 +1,4 @@
+import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
 import { field, header, type KeySource } from '../../src/http/key-source.js'
 import { reply } from '../../src/index.js'
@@ -198,6 +199,14 @@ describe.each(everywhere)('sources of keys of %s() in the %s profile', (surface,
     const { on } = await setup(database, profile)
     const { send, runs } = on(surface, { key: field('reference'), required: false })
     expect(problemOf(await send({ body: '{"reference":7}' }))).toEqual({ status: 400, code: 'key_invalid' })
+    expect(runs()).toBe(0)
+  })
+
+  test('K7 a body that cannot be read, with the key in it: 400, and not an unprotected run, n=0', async () => {
+    const { on } = await setup(database, profile)
+    const { send, runs } = on(surface, { key: field('reference'), required: false })
+    const answer = await send({ body: gzipSync('{"reference":"k"}'), headers: [['Content-Encoding', 'gzip']] })
+    expect(problemOf(answer)).toEqual({ status: 400, code: 'key_invalid' })
     expect(runs()).toBe(0)
   })
 

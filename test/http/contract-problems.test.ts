@@ -103,6 +103,8 @@ async function provoke(profile: ProfileName, code: ProblemCode, options: { probl
 
 const codes = Object.keys(problems) as ProblemCode[]
 const withRetryAfter: ProblemCode[] = ['key_in_use', 'interrupted', 'shutting_down', 'store_unavailable']
+/** To send it again does not help, although it is a 5xx. */
+const isFinal: ProblemCode[] = ['outcome_unknown', 'work_failed']
 
 describe('in the ietf profile', () => {
   test.each(codes)('P1 %s is application/problem+json with type, title, status, detail, code and a Link', async (code) => {
@@ -134,6 +136,7 @@ describe('in the stripe profile', () => {
     expect(error.doc_url).toBe(`https://unpkg.com/oncekey/docs/problems/${code}.md`)
     expect(answer.header('link')).toBe(`<${error.doc_url}>; rel="describedby"`)
     expect(answer.header('request-id')).toMatch(/^req_[0-9a-f]{32}$/)
+    expect(answer.header('stripe-should-retry')).toBe(isFinal.includes(code) ? 'false' : undefined)
     expect(answer.header('retry-after')).toEqual(withRetryAfter.includes(code) ? expect.stringMatching(/^[1-9][0-9]*$/) : undefined)
   })
 })

@@ -77,14 +77,18 @@ describe('the last byte of an answer', () => {
     expect((await send({ key, body })).text).toBe('half and half')
   })
 
-  test('R6 of a stream over the size cap leaves only after the record is written', async () => {
+  test.each<[string, readonly string[]]>([
+    ['', []],
+    [', also if empty pieces come behind it,', ['', '']],
+  ])('R6 of a stream over the size cap%s leaves only after the record is written', async (_name, behind) => {
     let hold: Awaited<ReturnType<typeof holdKey>> | undefined
     const { port, tenant, runs, send } = await protectOn(
       database,
       async (_, response) => {
         hold = await holdKey(tenant)
         for (const piece of ['first ', 'second ', 'third ', 'last']) response.write(piece.padEnd(100))
-        response.end()
+        for (const nothing of behind) response.write(nothing)
+        response.end('')
       },
       { maxAnswerBytes: 50 },
     )

@@ -85,4 +85,23 @@ describe.each(paths)('two processes that serve %s', (path) => {
     expect([own, replay].map(isReplay)).toEqual([false, true])
     expect((await effects(key)).map(({ pid }) => pid)).toEqual(effectsOf[path].map(() => owner.pid))
   })
+
+  test("'wait': one who waits in the other process is answered within 50 ms of the owner's answer, as a rule", async () => {
+    const { start, closeGate, atGate, openGate } = await setup(database)
+    const [owner, other] = await Promise.all([start({ whenInProgress: 'wait' }), start({ whenInProgress: 'wait' })])
+    const behindMs: number[] = []
+    for (let round = 1; round <= 9; round += 1) {
+      const key = crypto.randomUUID()
+      const answeredAt = (answer: Promise<Seen>) => answer.then(() => performance.now())
+      await closeGate()
+      const first = answeredAt(owner.send({ path, key, body }))
+      await atGate(1)
+      const waiting = answeredAt(other.send({ path, key, body }))
+      await waitUntil('the other was told to wait', async () => (await other.met()) === round)
+      await openGate()
+      behindMs.push((await waiting) - (await first))
+    }
+    // Not each of them: the machine may be busy with other tests.
+    expect(behindMs.sort((a, b) => a - b)[4]).toBeLessThan(50)
+  })
 })

@@ -106,6 +106,7 @@ describe('metrics', () => {
   const events: [OnceEvent, string, object, number][] = [
     [{ ...ref, type: 'lease-lost' }, 'leases_lost', { scope: 'orders' }, 1],
     [{ ...ref, type: 'answer-not-stored', error: null }, 'answers_not_stored', { scope: 'orders' }, 1],
+    [{ ...ref, type: 'not-claimed', error: null }, 'not_claimed', { scope: 'orders' }, 1],
     [{ ...ref, type: 'failed-open', error: null }, 'failed_open', { scope: 'orders' }, 1],
     [{ ...ref, type: 'resolved', as: 'failed', by: 'ana' }, 'resolved', { scope: 'orders', as: 'failed' }, 1],
     [{ ...ref, type: 'swept', fence: 1, to: 'pending', reason: 'gone' }, 'swept', { scope: 'orders', to: 'pending' }, 1],

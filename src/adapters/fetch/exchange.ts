@@ -58,5 +58,7 @@ export async function exchange<Native, Tx>(
 
 /** Runs the operation. What its body throws comes out of here. */
 export async function respond<Native>(service: Service<Native>, given: FetchExchange<Native>): Promise<Response> {
-  return responseOf(await service.answer(httpRequest(given, service.maxBodyBytes)), given.baseline)
+  const answer = service.answer(httpRequest(given, service.maxBodyBytes))
+  given.waitUntil?.(answer.catch(() => {}))
+  return responseOf(await answer, given.baseline)
 }

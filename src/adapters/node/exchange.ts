@@ -90,7 +90,7 @@ export function begin<Native, Tx>(layer: Idempotency<Native, Tx>, exchange: Node
         hold()
         // Somebody in front of us was tired of waiting for the key, and has answered: their status is not the handler's.
         if (response.writableEnded) response.statusCode = 200
-        held = holdResponse(response, { baseline: { ...baseline }, maxBytes: layer.maxAnswerBytes, socket })
+        held = holdResponse(response, { baseline, maxBytes: layer.maxAnswerBytes, socket })
         rememberRun(request, run)
         if (typeof native === 'object' && native !== null) rememberRun(native, run)
         if (readableFlowing) request.resume()

@@ -12,8 +12,6 @@ import { bytesOf, type Callback, type Chunk, isBodiless } from './written-bytes.
 export interface HeldResponse {
   /** What the handler answered, once it has. Rejects if it destroyed the response. */
   readonly answer: Promise<Answer>
-  /** True once a part of the answer is on its way. */
-  flows(): boolean
   /** Lets the handler's own answer go, with these headers where it has none of that name. */
   release(extra: Answer['headers']): void
   /** Sends this instead; whatever the handler wrote, or writes later, is dropped. */
@@ -114,7 +112,6 @@ export function holdResponse(response: ServerResponse, { baseline, maxBytes, soc
 
   return {
     answer,
-    flows: () => flowing,
 
     release(extra) {
       if (!finish()) return

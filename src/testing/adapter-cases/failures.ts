@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { OncekeyError } from '../../core/errors.js'
 import { type AdapterCase, type Bench, bytes, text } from './adapter-case.js'
 
 const overloaded = { status: 503, headers: [['content-type', 'text/plain']], body: { bytes: bytes('the provider is down') } } as const
@@ -85,6 +86,15 @@ export const failureCases: AdapterCase[] = [
       assert.equal(JSON.parse(text(refused.body)).code, 'store_unavailable')
       bench.breakStore(false)
       assert.deepEqual([(await bench.send()).status, bench.runs()], [201, 1])
+    },
+  },
+  {
+    name: 'D7: a store that fails when the answer is to be stored: the client gets it all the same, and nothing runs again meanwhile',
+    async run(bench) {
+      bench.beforeFinish(() => Promise.reject(new OncekeyError('store_failed', 'The answer cannot be stored.')))
+      const first = await bench.send()
+      assert.deepEqual([first.status, JSON.parse(text(first.body)), first.lines('location')], [201, { run: 1 }, ['/orders/1']])
+      assert.deepEqual([(await bench.send()).status, bench.runs()], [409, 1])
     },
   },
   {

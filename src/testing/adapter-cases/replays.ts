@@ -17,6 +17,8 @@ async function replaysAlike(bench: Bench, answer: HandlerAnswer | (() => Handler
   return first
 }
 
+const gzipped = Buffer.from('H4sIAAAAAAAAAytJTVQogWAAqj1llQsAAAA=', 'base64')
+
 const textPlain = [['content-type', 'text/plain']] as const
 
 /** Answers: stored whole, and replayed as they were. */
@@ -89,6 +91,14 @@ export const replayCases: AdapterCase[] = [
       const first = await replaysAlike(bench, { status: 200, headers: [['content-type', 'image/png']], body: { bytes: body } })
       assert.deepEqual([...first.body], [...body])
       assert.deepEqual(first.lines('content-type'), ['image/png'])
+    },
+  },
+  {
+    name: 'R4: replays what the handler compressed, whatever the client accepts',
+    async run(bench) {
+      const headers = [['content-encoding', 'gzip'], ...textPlain] as const
+      const first = await replaysAlike(bench, { status: 200, headers, body: { bytes: gzipped } }, ['content-encoding'])
+      assert.deepEqual([first.lines('content-encoding'), first.body], [['gzip'], gzipped])
     },
   },
   {

@@ -125,7 +125,8 @@ describe.each(everywhere)('concurrent requests to %s() in the %s profile', (surf
     const first = send({ key, body })
     await arrived
     // A key that only workers carry out, and none has it.
-    await database.pool.query(`update oncekey.keys set state = 'pending', locked_until = null, async = true where tenant = $1`, [caller])
+    const pending = `state = 'pending', waiting = true, locked_until = null, async = true`
+    await database.pool.query(`update oncekey.keys set ${pending} where tenant = $1`, [caller])
     expect((await send({ key, body })).header('retry-after')).toBe('1')
     open()
     await first

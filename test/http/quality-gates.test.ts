@@ -89,9 +89,9 @@ describe('unique index on tenant and key', () => {
 
   test('is what EXPLAIN of the claim shows, with thousands of rows', async () => {
     await database.pool.query(`
-      insert into oncekey.keys (tenant, id, scope, key, state, incarnation, owner, fence, after_failure, created_at, locked_until, expires_at, reap_after)
+      insert into oncekey.keys (tenant, id, scope, key, state, incarnation, owner, fence, after_failure, created_at, locked_until, due_at, expires_at, reap_after)
       select 'tenant ' || n % 10, gen_random_uuid(), 's', n::text, 'processing', gen_random_uuid(), gen_random_uuid(), 1, 'rerun',
-             now(), now() + interval '1 day', now(), 'infinity'
+             now(), now() + interval '1 day', now() + interval '1 day', now(), 'infinity'
       from generate_series(1, 5000) as n`)
     await database.pool.query('analyze oncekey.keys')
     const connection = fromPg(database.pool)

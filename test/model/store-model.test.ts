@@ -6,7 +6,7 @@ import { manualClock, type StoreHarness } from '../../src/testing/index.js'
 import { hour, leaseMs } from '../../src/testing/store-cases/store-case.js'
 import { useDatabase } from '../support/postgres/database.js'
 import { postgresHarness } from '../support/postgres/harness.js'
-import { Advance, Claim, type Model, Reap, Write } from './store-model.js'
+import { Advance, Claim, Enqueue, type Model, Reap, Write } from './store-model.js'
 
 const database = useDatabase()
 const long = process.env.ONCEKEY_LONG === '1'
@@ -15,8 +15,9 @@ const key = fc.constantFrom('a', 'b')
 const commands = fc.commands(
   [
     fc
-      .tuple(key, fc.constantFrom(1, 1, 1, 2), fc.constantFrom('rerun', 'rerun', 'store', 'park'))
-      .map(([k, body, then]) => new Claim(k, body, then as 'rerun')),
+      .tuple(key, fc.constantFrom(1, 1, 1, 2), fc.constantFrom('rerun', 'rerun', 'store', 'park'), fc.constantFrom(false, false, true))
+      .map(([k, body, then, worker]) => new Claim(k, body, then as 'rerun', worker)),
+    fc.tuple(key, fc.constantFrom(1, 1, 1, 2)).map(([k, body]) => new Enqueue(k, body)),
     fc
       .tuple(
         fc.constantFrom('finish', 'finish', 'release', 'park', 'heartbeat', 'heartbeat'),
@@ -31,7 +32,7 @@ const commands = fc.commands(
   { maxCommands: 60, size: 'max' },
 )
 
-/** Any interleaving of claims, heartbeats, finishes, releases, parks, reaps and time, from several holders. */
+/** Any interleaving of claims, enqueues, heartbeats, finishes, releases, parks, reaps and time, from several holders. */
 async function explore<Tx>(setup: () => Promise<StoreHarness<Tx>> | StoreHarness<Tx>, numRuns: number) {
   await fc.assert(
     fc.asyncProperty(commands, async (steps) => {

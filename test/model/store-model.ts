@@ -1,6 +1,6 @@
 import { strict as assert } from 'node:assert'
 import type { AsyncCommand } from 'fast-check'
-import type { KeyStore } from '../../src/core/store.js'
+import type { EnqueueVerdict, KeyStore } from '../../src/core/store.js'
 import type { AfterFailure, KeyClaim, Lease, Verdict } from '../../src/index.js'
 import type { StoreHarness } from '../../src/testing/index.js'
 import { aClaim, anAnswer, fingerprintOf, leaseMs, oneDay } from '../../src/testing/store-cases/store-case.js'
@@ -21,6 +21,10 @@ interface KeyModel {
   /** True if the state is the newest holder's own doing, which it may repeat. */
   settledByHolder: boolean
   afterFailure: AfterFailure
+  /** Left to workers: nobody else may hold it. */
+  async: boolean
+  /** The token of an enqueue that nobody has held yet. */
+  enqueuedBy: string | null
   body: number
   status: number | null
   createdAt: number
@@ -58,6 +62,7 @@ export class Claim implements Command {
     readonly key: string,
     readonly body: number,
     readonly afterFailure: AfterFailure,
+    readonly worker = false,
   ) {}
 
   check({ keys, now }: Readonly<Model>): boolean {
@@ -67,7 +72,13 @@ export class Claim implements Command {
   }
 
   async run(model: Model, { harness: { store }, tenant }: Real): Promise<void> {
-    const claim: KeyClaim = aClaim({ tenant, key: this.key, fingerprint: fingerprintOf(this.body), afterFailure: this.afterFailure })
+    const claim: KeyClaim = aClaim({
+      tenant,
+      key: this.key,
+      fingerprint: fingerprintOf(this.body),
+      afterFailure: this.afterFailure,
+      worker: this.worker,
+    })
     const verdict = await store.keyClaim(claim)
     const known = model.keys.get(this.key)
     assert.equal(verdict.kind, this.expected(known, model.now))
@@ -79,8 +90,9 @@ export class Claim implements Command {
     if (known.body !== this.body) return 'mismatch'
     if (known.state === 'complete' || known.state === 'failed') return 'replay'
     if (known.state === 'parked') return 'parked'
+    if (known.state === 'processing' && newest(known).until > now) return 'in-progress'
+    if (known.async && !this.worker) return 'in-progress'
     if (known.state === 'pending') return 'execute'
-    if (newest(known).until > now) return 'in-progress'
     return ({ rerun: 'execute', store: 'replay', park: 'parked' } as const)[known.afterFailure]
   }
 
@@ -90,15 +102,20 @@ export class Claim implements Command {
       const fresh = !known || isForgotten(known, now)
       const { lease } = verdict
       assert.equal(lease.owner, claim.owner)
-      assert.equal(lease.fence, fresh ? 1 : newest(known).lease.fence + 1)
-      assert.equal(verdict.takenOver, !fresh)
-      if (fresh) assert.ok(!known?.leases.some((old) => old.lease.incarnation === lease.incarnation), 'a new life has a new incarnation')
+      // What was enqueued and never held has a life already, but no holder before this one.
+      const first = fresh || known.enqueuedBy !== null
+      assert.equal(lease.fence, first ? 1 : newest(known).lease.fence + 1)
+      assert.equal(verdict.takenOver, !first)
+      if (known?.enqueuedBy && !fresh) assert.equal(lease.incarnation, known.enqueuedBy)
+      else if (fresh)
+        assert.ok(!known?.leases.some((old) => old.lease.incarnation === lease.incarnation), 'a new life has a new incarnation')
       else assert.equal(lease.incarnation, newest(known).lease.incarnation)
       const leases = [...(known?.leases ?? []), { lease, until: now + leaseMs }]
       model.keys.set(this.key, {
         ...(fresh || !known
-          ? { createdAt: now, expiresAt: now + oneDay.ms, afterFailure: this.afterFailure, body: this.body }
-          : { createdAt: known.createdAt, expiresAt: known.expiresAt, afterFailure: known.afterFailure, body: known.body }),
+          ? { createdAt: now, expiresAt: now + oneDay.ms, afterFailure: this.afterFailure, body: this.body, async: false }
+          : known),
+        enqueuedBy: null,
         state: 'processing',
         settledByHolder: false,
         status: null,
@@ -113,7 +130,54 @@ export class Claim implements Command {
     if (verdict.kind === 'replay') assert.equal(verdict.answer.status, known?.status)
   }
 
-  toString = () => `claim(${this.key}, body ${this.body}, ${this.afterFailure})`
+  toString = () => `claim(${this.key}, body ${this.body}, ${this.afterFailure}${this.worker ? ', worker' : ''})`
+}
+
+/** A request that is left to workers, and once more with the same token, as if its acknowledgement had been lost. */
+export class Enqueue implements Command {
+  constructor(
+    readonly key: string,
+    readonly body: number,
+  ) {}
+
+  check({ keys, now }: Readonly<Model>): boolean {
+    const known = keys.get(this.key)
+    if (!known) return true
+    return !(known.state === 'processing' && near(newest(known).until, now)) && !near(known.expiresAt, now)
+  }
+
+  async run(model: Model, { harness: { store }, tenant }: Real): Promise<void> {
+    const claim = aClaim({ tenant, key: this.key, fingerprint: fingerprintOf(this.body) })
+    const known = model.keys.get(this.key)
+    const expected = this.expected(known, model.now)
+    const verdict = await store.keyEnqueue(claim)
+    assert.equal(verdict.kind, expected)
+    assert.equal((await store.keyEnqueue(claim)).kind, expected)
+    if (verdict.kind === 'enqueued') {
+      assert.ok(!known?.leases.some(({ lease }) => lease.incarnation === claim.owner))
+      model.keys.set(this.key, {
+        ...{ createdAt: model.now, expiresAt: model.now + oneDay.ms, afterFailure: 'rerun', body: this.body, async: true },
+        ...{ enqueuedBy: claim.owner, state: 'pending', settledByHolder: false, status: null, leases: known?.leases ?? [] },
+      })
+    } else if (known?.state === 'processing' && (verdict.kind === 'replay' || verdict.kind === 'parked')) {
+      known.state = verdict.kind === 'replay' ? 'failed' : 'parked'
+      known.status = 500
+      known.expiresAt = Math.max(known.createdAt + oneDay.ms, model.now + oneDay.floorMs)
+    }
+    if (verdict.kind === 'replay') assert.equal(verdict.answer.status, known?.status)
+  }
+
+  expected(known: KeyModel | undefined, now: number): EnqueueVerdict['kind'] {
+    if (!known || isForgotten(known, now)) return 'enqueued'
+    if (known.body !== this.body) return 'mismatch'
+    if (known.state === 'complete' || known.state === 'failed') return 'replay'
+    if (known.state === 'parked') return 'parked'
+    const abandoned = known.state === 'processing' && newest(known).until <= now
+    if (!abandoned || known.async) return 'in-progress'
+    return ({ rerun: 'in-progress', store: 'replay', park: 'parked' } as const)[known.afterFailure]
+  }
+
+  toString = () => `enqueue(${this.key}, body ${this.body})`
 }
 
 export class Write implements Command {

@@ -55,7 +55,7 @@ function byTheTable(record: KeyRecord, request: DecisionRequest): Decision {
   const leased = record.state === 'processing' && record.leaseUntil !== null && record.leaseUntil > now
   const abandoned = record.state === 'processing' && !leased
   const table: [boolean, Decision][] = [
-    [terminal && record.expiresAt <= now, { do: 'recreate' }],
+    [terminal && record.expiresAt <= now && !request.worker, { do: 'recreate' }],
     [difference !== null, { do: 'report-mismatch', part: difference as FingerprintPart }],
     [terminal, { do: 'replay' }],
     [record.state === 'parked', { do: 'report-parked' }],
@@ -70,6 +70,12 @@ function byTheTable(record: KeyRecord, request: DecisionRequest): Decision {
 }
 
 describe('decide', () => {
+  test('lets a worker begin nothing: neither a key that is forgotten, nor a new life of one that has expired', () => {
+    const worker = aRequest({ worker: true })
+    expect(decide(undefined, worker, now)).toEqual({ do: 'report-in-progress', retryAfterMs: 0 })
+    expect(decide(aRecord({ state: 'complete', expiresAt: now - 1 }), worker, now)).toEqual({ do: 'replay' })
+  })
+
   test('creates a key that nobody knows', () => {
     expect(decide(undefined, aRequest(), now)).toEqual({ do: 'create' })
   })

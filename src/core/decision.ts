@@ -29,8 +29,9 @@ export type Decision =
  * The rules of the house, in their order of precedence. Pure: every store asks this one function, with its own clock.
  */
 export function decide(record: KeyRecord | undefined, request: DecisionRequest, now: number): Decision {
-  if (!record) return { do: 'create' }
-  if (isExpired(record, now)) return { do: 'recreate' }
+  // A worker goes on with what is there, and begins nothing: a key that has ended meanwhile, and is forgotten, was somebody else's to end.
+  if (!record) return request.worker ? { do: 'report-in-progress', retryAfterMs: 0 } : { do: 'create' }
+  if (isExpired(record, now) && !request.worker) return { do: 'recreate' }
 
   // Before anything else is said of the key: an answer to another question is a lie, in flight or finished.
   const part = record.fingerprint && request.fingerprint ? request.fingerprint.differenceFrom(record.fingerprint) : null

@@ -8,17 +8,13 @@ export type Report = Extract<Decision, { do: 'replay' | 'report-mismatch' | 'rep
 
 type Known = Pick<KeyRecord, 'state' | 'answer' | 'incarnation'>
 
-export function report({ state, answer, incarnation }: Known, decision: Report): Exclude<Verdict, { kind: 'execute' }> {
-  switch (decision.do) {
-    case 'replay':
-      return { kind: 'replay', state: state as 'complete' | 'failed', answer: answer as Answer, incarnation }
-    case 'report-parked':
-      return { kind: 'parked', answer: answer as Answer }
-    case 'report-mismatch':
-      return { kind: 'mismatch', part: decision.part }
-    case 'report-in-progress':
-      return { kind: 'in-progress', retryAfterMs: decision.retryAfterMs }
-  }
+export function report(record: Known | undefined, decision: Report): Exclude<Verdict, { kind: 'execute' }> {
+  // Of a key that is not there, workers are told that it is somebody else's business.
+  if (decision.do === 'report-in-progress') return { kind: 'in-progress', retryAfterMs: decision.retryAfterMs }
+  if (decision.do === 'report-mismatch') return { kind: 'mismatch', part: decision.part }
+  const { state, answer, incarnation } = record as Known
+  if (decision.do === 'report-parked') return { kind: 'parked', answer: answer as Answer }
+  return { kind: 'replay', state: state as 'complete' | 'failed', answer: answer as Answer, incarnation }
 }
 
 type Held = Pick<KeyRecord, 'tenant' | 'id' | 'incarnation' | 'fence' | 'owner' | 'recoveryPoint' | 'attempts' | 'request'>

@@ -81,6 +81,11 @@ export class Claim implements Command {
     })
     const verdict = await store.keyClaim(claim)
     const known = model.keys.get(this.key)
+    if (this.worker && (!known || isForgotten(known, model.now))) {
+      // Whether it is still there or not: a worker begins nothing.
+      assert.notEqual(verdict.kind, 'execute')
+      return
+    }
     assert.equal(verdict.kind, this.expected(known, model.now))
     this.follow(model, known, claim, verdict)
   }

@@ -99,7 +99,7 @@ export function memoryStore({ clock = systemClock }: { clock?: Clock } = {}): St
           settled = true
           continue
         default:
-          return { ...report(record as KeyRecord, decision), ...(settled ? { settled } : {}) }
+          return { ...report(record, decision), ...(settled ? { settled } : {}) }
       }
     }
   }

@@ -43,12 +43,20 @@ export function claimer(tables: Tables) {
   }
 
   return {
-    claim: (db: Queryable, wanted: KeyClaim): Promise<Verdict> =>
-      meet<Verdict>(db, wanted, { ...hold, lastWord: { kind: 'in-progress', retryAfterMs: wanted.leaseMs } }),
+    claim: (db: Queryable, wanted: KeyClaim): Promise<Verdict> => {
+      const find = wanted.worker ? findOnly : hold.find
+      return meet<Verdict>(db, wanted, { ...hold, find, lastWord: { kind: 'in-progress', retryAfterMs: wanted.leaseMs } })
+    },
     enqueue: (db: Queryable, wanted: KeyClaim): Promise<EnqueueVerdict> =>
       meet<EnqueueVerdict>(db, wanted, { ...leave, lastWord: { kind: 'in-progress', retryAfterMs: 0 } }),
     peek,
     look,
+  }
+
+  /** For workers, which begin nothing. */
+  async function findOnly(db: Queryable, id: string, { tenant }: KeyClaim): Promise<Found | undefined> {
+    const found = await look(db, tenant, id)
+    return found && { ...found, inserted: false }
   }
 
   async function meet<V extends Verdict | EnqueueVerdict>(db: Queryable, wanted: KeyClaim, way: Way<V>): Promise<V | Reported> {
@@ -56,6 +64,7 @@ export function claimer(tables: Tables) {
     let settled = false
     for (let looks = 0; looks < maxLooks; looks += 1) {
       const found = await way.find(db, id, wanted)
+      if (!found && wanted.worker) return { kind: 'in-progress', retryAfterMs: 0 }
       const verdict = found && (await follow(db, found, wanted, way))
       if (verdict === 'settled') settled = true
       else if (verdict) return settled && (verdict.kind === 'parked' || verdict.kind === 'replay') ? { ...verdict, settled } : verdict

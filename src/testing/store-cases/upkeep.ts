@@ -168,6 +168,16 @@ export const upkeepCases: StoreCase[] = [
     assert.equal((await take(store, again(claim))).attempts, 0)
   }),
 
+  upkeepCase('lets a worker begin nothing: a key that was reaped, or has expired, does not run again', async ({ store, advance }) => {
+    const claim = aClaim({ request })
+    await store.keyFinish(aFinish(await take(store, claim)))
+    await advance(25 * hour)
+    assert.equal((await store.keyClaim(again(claim, { worker: true, fingerprint: null }))).kind, 'replay')
+    await store.keyReap({ limit: 1_000 })
+    assert.equal((await store.keyClaim(again(claim, { worker: true, fingerprint: null }))).kind, 'in-progress')
+    assert.equal(await store.keyRead(claim), undefined)
+  }),
+
   upkeepCase('parks a key past its retention that was claimed once and that nobody can run, and leaves all others', async (harness) => {
     const { store, upkeep, advance } = harness
     const tenant = `tenant-${crypto.randomUUID()}`

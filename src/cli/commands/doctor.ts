@@ -24,7 +24,11 @@ interface DoctorOptions extends CommonOptions {
 export const doctor: Registered = (world, done) =>
   newCommand('doctor', 'Checks schema, server and settings, and says what to do.')
     .option('--strict', 'exit code 5 for warnings too')
-    .addOption(new Option('--late <duration>', 'from when on waiting keys and jobs are a warning').argParser(milliseconds).default(patienceMs, '60s'))
+    .addOption(
+      new Option('--late <duration>', 'from when on waiting keys and jobs are a warning')
+        .argParser(milliseconds)
+        .default(patienceMs, '60s'),
+    )
     .addHelpText('after', '\nIt counts the whole table. Exit code 5 if a check fails.')
     .action(async (options: DoctorOptions) => {
       try {

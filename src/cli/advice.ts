@@ -15,7 +15,7 @@ export function adviceFor({ key, now }: KeyStory): Advice {
     case 'failed': {
       if (key.expiresAt <= now) return { says: 'It has expired: its next use begins a new life.', command: 'oncekey reap' }
       const until = Number.isFinite(key.expiresAt) ? `until ${moment(key.expiresAt)}` : 'for ever'
-      return { says: `Nothing to do: every retry gets this answer ${until}.`, command: null }
+      return { says: `Nothing to do: retries get this answer ${until}.`, command: null }
     }
     case 'pending':
       return { says: "It waits for its client's next retry, or a worker. Due now:", command: `oncekey retry ${name}` }

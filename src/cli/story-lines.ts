@@ -25,7 +25,7 @@ export function storyLines(story: KeyStory, { paint, width = narrowest }: { pain
     labelled('attempts', attemptsText(attempts, story)),
     '',
     ...happeningLines(happenings, Math.max(width, narrowest), paint),
-    ...(trailKept ? [] : [paint('dim', '(no trail is kept: times and ends of attempts that recorded nothing are not known)')]),
+    ...(trailKept ? [] : [paint('dim', '(no trail is kept: what attempts did not record is not known)')]),
     '',
     ...(key.reason === null ? [] : [labelled('reason', key.reason)]),
     ...(story.jobs.length === 0 ? [] : [labelled('jobs', `${many(story.jobs.length, 'job')} not delivered: ${jobNames(story)}`)]),

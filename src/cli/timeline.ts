@@ -89,8 +89,13 @@ function notedOf({ key, steps, trail }: KeyStory, trailKept: boolean): Noted[] {
     return told(fence, step, kinds) ? [] : [{ at, fence, what: kind, step, detail: null }]
   })
   const first: Noted[] = trailKept ? [] : [{ at: key.createdAt, fence: 1, what: 'claimed', step: null, detail: null }]
-  // Sorting is stable: a step comes before the note of the commit that it was part of.
-  return [...first, ...recorded, ...audited].sort((a, b) => a.fence - b.fence || a.at - b.at)
+  return [...first, ...recorded, ...audited].sort((a, b) => a.fence - b.fence || rank(a) - rank(b) || a.at - b.at)
+}
+
+/** What is noted in one commit has times that differ by microseconds, in any order: a fence begins with being taken and ends with an end. */
+function rank({ what }: Noted): number {
+  if (taking.has(what) || byHand.has(what)) return 0
+  return ending.has(what) ? 2 : 1
 }
 
 /** How the key stands now, unless the last note says it. */

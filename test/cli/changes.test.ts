@@ -24,7 +24,13 @@ describe('retry', () => {
     const { exitCode, data } = await oncekey('retry', ...keys.name, '--yes', '--json', '--by', 'bob', '--note', 'it is up again')
     expect(exitCode).toBe(0)
     expect(data).toMatchObject({ tenant: keys.tenant, was: 'pending', state: 'pending' })
-    expect(await keys.row()).toMatchObject({ state: 'pending', waiting: true, attempts: 0, due: true, reason: 'Error: the provider is down' })
+    expect(await keys.row()).toMatchObject({
+      state: 'pending',
+      waiting: true,
+      attempts: 0,
+      due: true,
+      reason: 'Error: the provider is down',
+    })
     expect(await keys.trail()).toEqual([{ what: 'retried', detail: 'retried by bob: it is up again', fence: 2 }])
     expect((await keys.again()).kind).toBe('executed')
   })

@@ -32,7 +32,7 @@ export async function run(world: World, words: readonly string[]): Promise<ExitC
   }
 }
 
-export function newProgram(world: World, done: (exitCode: ExitCode) => void): Command {
+function newProgram(world: World, done: (exitCode: ExitCode) => void): Command {
   const program = new Command('oncekey')
     .description('Looks after the idempotency keys of a service: oncekey on Postgres.')
     .version(version, '--version', 'print the version')

@@ -3,6 +3,7 @@ import type { Connection } from '../../stores/postgres/connections/connection.js
 import { migrationStatus } from '../../stores/postgres/migrate.js'
 import { type ExpectedIndex, expectedIndexes } from '../../stores/postgres/migrations/expected-indexes.js'
 import type { TableMeasure } from '../../stores/postgres/queries/tables-measure.js'
+import { quotedSchema } from '../../stores/postgres/schema-name.js'
 import { many } from '../words.js'
 import { type Check, fail, ok } from './check.js'
 
@@ -28,7 +29,13 @@ export function indexChecks(tables: readonly TableMeasure[], schema: string): Ch
     if (!there) return [fail('indexes', `${index.name} on ${index.table} is missing`, remedy(index))]
     return there.valid
       ? []
-      : [fail('indexes', `${index.name} on ${index.table} is not valid`, `drop index "${schema}".${index.name}; ${remedy(index)}`)]
+      : [
+          fail(
+            'indexes',
+            `${index.name} on ${index.table} is not valid`,
+            `drop index ${quotedSchema(schema)}.${index.name}; ${remedy(index)}`,
+          ),
+        ]
   })
   return problems.length > 0 ? problems : [ok('indexes', `all ${expected.length} are there and valid`)]
 }

@@ -8,7 +8,7 @@ import { agreed, atDesk, type ChangeOptions, type Desk, newCommand, type Report 
 import type { Registered } from '../registered.js'
 import { many } from '../words.js'
 
-export interface SweepCounts {
+interface SweepCounts {
   readonly pending: number
   readonly failed: number
   readonly parked: number
@@ -32,7 +32,7 @@ async function swept({ world, connection, operator, schema }: Desk, options: Cha
  * Each key past its lease becomes what its author said. Time and state are asked for in the statement itself, so that a holder that
  * comes back in the last moment keeps its key; the fence rises, so that one that comes later cannot write.
  */
-export async function sweepOnce(connection: Connection<unknown>, schema: string): Promise<SweepCounts> {
+async function sweepOnce(connection: Connection<unknown>, schema: string): Promise<SweepCounts> {
   const tables = tablesOf(schema, true)
   const answer = (value: string) => `case when keys.after_failure = 'rerun' then null else ${value} end`
   const write = `

@@ -36,8 +36,8 @@ function newProgram(world: World, done: (exitCode: ExitCode) => void): Command {
   const program = new Command('oncekey')
     .description('Looks after the idempotency keys of a service: oncekey on Postgres.')
     .version(version, '--version', 'print the version')
-    .helpOption('--help', 'print what there is to say')
-    .helpCommand('help [command]', 'the same for a command')
+    .helpOption('--help', 'print this')
+    .helpCommand('help [command]', 'print what there is to say of a command')
     .addHelpText(
       'after',
       `

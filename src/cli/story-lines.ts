@@ -31,7 +31,7 @@ export function storyLines(story: KeyStory, { paint, width = narrowest }: { pain
     ...(story.jobs.length === 0 ? [] : [labelled('jobs', `${many(story.jobs.length, 'job')} not delivered: ${jobNames(story)}`)]),
     labelled('answer', answerText(story.answer)),
     labelled('next', says),
-    ...(command === null ? [] : [`${''.padEnd(10)}${paint('bold', command)}`]),
+    ...command.map((line) => `${''.padEnd(10)}${paint('bold', line)}`),
   ]
 }
 
@@ -44,7 +44,7 @@ function expiry({ key, now }: KeyStory): string {
 function attemptsText(attempts: number, { key, now }: KeyStory): string {
   const workers = key.attempts > 0 ? ` (${key.attempts} by workers)` : ''
   const lease =
-    key.leaseUntil === null ? '' : `, lease ${key.leaseUntil <= now ? 'over since' : 'for another'} ${lasting(key.leaseUntil - now)}`
+    key.leaseUntil === null ? '' : `, lease ${key.leaseUntil <= now ? 'over for' : 'for another'} ${lasting(key.leaseUntil - now)}`
   return `${attempts}${workers}, fence ${key.fence}, after a failure: ${key.afterFailure}${key.async ? ', workers only' : ''}${lease}`
 }
 

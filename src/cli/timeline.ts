@@ -27,8 +27,8 @@ export interface Timeline {
 const taking = new Set(['claimed', 'taken-over'])
 const ending = new Set(['released', 'complete', 'failed', 'parked'])
 const byHand = new Set(['resolved', 'retried', 'released by hand'])
-/** A holder never says this of itself. */
-const bySystem = ({ what, detail }: Noted) => ending.has(what) && detail === holderGone
+/** A holder never says this of itself. Who swept it may be noted behind it. */
+const bySystem = ({ what, detail }: Noted) => ending.has(what) && detail?.startsWith(holderGone) === true
 
 /**
  * The life of a key in its order. Fences only rise, so what carries a lower one came first: each fence is an attempt, or a change
@@ -89,10 +89,14 @@ function notedOf({ key, steps, trail }: KeyStory, trailKept: boolean): Noted[] {
     return told(fence, step, kinds) ? [] : [{ at, fence, what: kind, step, detail: null }]
   })
   const first: Noted[] = trailKept ? [] : [{ at: key.createdAt, fence: 1, what: 'claimed', step: null, detail: null }]
-  return [...first, ...recorded, ...audited].sort((a, b) => a.fence - b.fence || rank(a) - rank(b) || a.at - b.at)
+  const all = [...first, ...recorded, ...audited].sort((a, b) => a.fence - b.fence || rank(a) - rank(b) || a.at - b.at)
+  return all.map((each, at) => ({ ...each, at: Math.max(each.at, all[at - 1]?.at ?? each.at) }))
 }
 
-/** What is noted in one commit has times that differ by microseconds, in any order: a fence begins with being taken and ends with an end. */
+/**
+ * What is noted in one commit has times that differ by a millisecond at most, in any order. But a fence begins with being taken, and
+ * ends with an end, and time does not go back.
+ */
 function rank({ what }: Noted): number {
   if (taking.has(what) || byHand.has(what)) return 0
   return ending.has(what) ? 2 : 1

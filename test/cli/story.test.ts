@@ -97,8 +97,8 @@ describe('show', () => {
     await keys.inDoubt()
     const { out } = await oncekey('show', ...keys.name)
     expect(out).toContain("Find out whether 'charge_created' took effect")
-    const [command = ''] = /oncekey resolve .*?(?= {3}#)/.exec(out) ?? []
-    expect((await oncekey(...command.split(' ').slice(1), '--yes')).exitCode).toBe(0)
+    const [, command = ''] = /^ +oncekey (resolve .*)\n +--happened --result JSON \| --did-not-happen \| --failed$/m.exec(out) ?? []
+    expect((await oncekey(...command.split(' '), '--did-not-happen', '--yes')).exitCode).toBe(0)
     expect(await keys.row()).toMatchObject({ state: 'pending' })
   })
 

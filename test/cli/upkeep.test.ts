@@ -77,7 +77,7 @@ describe('sweep', () => {
     expect([exitCode, data]).toEqual([0, { pending: 0, failed: 0, parked: 0, [state]: 1 }])
     const reason = 'the holder stopped without a word'
     expect(await keys.row()).toMatchObject({ state, waiting: state === 'pending', fence: 2, locked_until: null, reason })
-    expect(await keys.trail()).toEqual([{ what, detail: reason, fence: 2 }])
+    expect(await keys.trail()).toEqual([{ what, detail: `${reason} (swept by alice)`, fence: 2 }])
     expect(await keys.store.keyRelease({ lease })).toBe('lost')
     const next = await keys.again()
     expect(next).toMatchObject({ kind: { rerun: 'executed', store: 'replayed', park: 'parked' }[afterFailure] })

@@ -11,18 +11,19 @@ export function durabilityChecks({ settings, overrides, user }: ServerFacts): Ch
       ? ok('full_page_writes', 'torn pages are mended after a crash')
       : fail('full_page_writes', 'full_page_writes is off: a crash may leave torn pages', 'set full_page_writes = on'),
     synchronousCommit(settings),
-    ...overrides.flatMap(({ role, name, value }) => {
-      // What applies to this session is in its settings already; what applies to another role is what a service may run as.
-      if (name !== 'synchronous_commit' || value !== 'off' || role === user) return []
-      const whose = role === null ? 'every role' : `role ${role}`
-      return [
-        warn(
-          'synchronous_commit',
-          `it is off for ${whose} on this database`,
-          `if a service with keys runs as such: alter role ${role ?? 'all'} reset synchronous_commit`,
-        ),
-      ]
-    }),
+    ...overrides
+      .filter(({ name, value }) => name === 'synchronous_commit' && value === 'off')
+      .flatMap(({ role }) => {
+        // What applies to this session is in its settings already. A service may run as somebody else.
+        if (role === user || (role === null && settings.synchronous_commit === 'off')) return []
+        return [
+          warn(
+            'synchronous_commit',
+            `it is off for ${role === null ? 'all other roles' : `role ${role}`} on this database`,
+            `if a service runs as such: ${role === null ? 'reset it for the database, and for all roles' : `alter role ${role} reset synchronous_commit`}`,
+          ),
+        ]
+      }),
   ]
 }
 

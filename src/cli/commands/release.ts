@@ -44,7 +44,7 @@ const leaseLeftMs = ({ key, now }: KeyStory) => (key.leaseUntil ?? now) - now
 
 function leaseText(story: KeyStory): string {
   const ms = leaseLeftMs(story)
-  return ms > 0 ? `whose lease lasts another ${lasting(ms)}` : `whose lease is over since ${lasting(ms)}`
+  return ms > 0 ? `whose lease lasts another ${lasting(ms)}` : `whose lease ended ${lasting(ms)} ago`
 }
 
 /** Why a key is not for `release`; null if it is. */

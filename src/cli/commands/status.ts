@@ -50,9 +50,10 @@ function countLines(counts: KeysCount, paint: Paint): string[] {
   const rows = [
     ['pending', counts.states.pending, explained(counts.overdue, `${counts.overdue.count} due, the oldest for`)],
     ['processing', counts.states.processing, explained(counts.stuck, `${counts.stuck.count} past the lease, the oldest for`)],
-    ['parked', counts.states.parked, explained(counts.parked, 'the oldest is of an age of')],
+    ['parked', counts.states.parked, explained(counts.parked, 'for a person; the oldest has an age of')],
     ['complete', counts.states.complete, ''],
-    ['failed', counts.states.failed, explained(counts.expired, `${counts.expired.count} finished keys expired, the oldest for`)],
+    ['failed', counts.states.failed, ''],
+    ['expired', counts.expired.count, explained(counts.expired, 'finished keys to reap, the oldest for')],
     ['outbox', counts.outbox.count, explained(counts.outbox, 'jobs not delivered, the oldest for')],
   ] as const
   const lines = columns(

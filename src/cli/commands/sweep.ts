@@ -1,10 +1,11 @@
+import { storableText } from '../../core/storable-text.js'
 import { holderGone, outcomeUnknown } from '../../core/system-answers.js'
 import type { Connection } from '../../stores/postgres/connections/connection.js'
 import { translated } from '../../stores/postgres/driver-errors.js'
 import { answerValues } from '../../stores/postgres/queries/key-row.js'
 import { noted } from '../../stores/postgres/queries/together.js'
 import { tablesOf } from '../../stores/postgres/tables.js'
-import { agreed, atDesk, type ChangeOptions, type Desk, newCommand, type Report } from '../command.js'
+import { agreed, atDesk, type ChangeOptions, type Desk, newChange, noteOf, type Report } from '../command.js'
 import type { Registered } from '../registered.js'
 import { many } from '../words.js'
 
@@ -15,15 +16,15 @@ interface SweepCounts {
 }
 
 export const sweep: Registered = (world, done) =>
-  newCommand('sweep', 'Ends the wait for holders that are gone, as each key says: rerun, store or park.')
-    .option('--yes', 'do it without asking')
-    .addHelpText('after', '\nIt reads the whole table. Keys that somebody has locked are left for the next time.')
+  newChange('sweep', 'Ends the wait for holders that are gone, as each key says: rerun, store or park.')
+    .addHelpText('after', '\nIt reads the whole table. Keys that somebody has locked are left for the next\ntime.')
     .action(async (options: ChangeOptions) => done(await atDesk(world, options, (desk) => swept(desk, options))))
 
 async function swept({ world, connection, operator, schema }: Desk, options: ChangeOptions): Promise<Report> {
   const { stuck } = await operator.keysCount()
   if (stuck.count > 0) await agreed(world, options, `Sweep ${many(stuck.count, 'key')} whose lease is over?`)
-  const counts = stuck.count > 0 ? await sweepOnce(connection, schema) : { pending: 0, failed: 0, parked: 0 }
+  const counts =
+    stuck.count > 0 ? await sweepOnce(connection, schema, noteOf(world, 'swept', options)) : { pending: 0, failed: 0, parked: 0 }
   const { pending, failed, parked } = counts
   return { data: counts, lines: [`${many(pending, 'key')} may run again, ${failed} failed, ${parked} parked: outcome unknown.`] }
 }
@@ -32,7 +33,7 @@ async function swept({ world, connection, operator, schema }: Desk, options: Cha
  * Each key past its lease becomes what its author said. Time and state are asked for in the statement itself, so that a holder that
  * comes back in the last moment keeps its key; the fence rises, so that one that comes later cannot write.
  */
-async function sweepOnce(connection: Connection<unknown>, schema: string): Promise<SweepCounts> {
+async function sweepOnce(connection: Connection<unknown>, schema: string, note: string): Promise<SweepCounts> {
   const tables = tablesOf(schema, true)
   const answer = (value: string) => `case when keys.after_failure = 'rerun' then null else ${value} end`
   const write = `
@@ -53,11 +54,11 @@ async function sweepOnce(connection: Connection<unknown>, schema: string): Promi
   const text = noted(
     tables,
     write,
-    { what: `case state when 'pending' then 'released' else state end`, detail: 'reason' },
+    { what: `case state when 'pending' then 'released' else state end`, detail: `reason || ' (' || $6::text || ')'` },
     `${count('pending')}, ${count('failed')}, ${count('parked')}`,
   )
   try {
-    const [row] = await connection.query(text, [holderGone, ...answerValues(outcomeUnknown)])
+    const [row] = await connection.query(text, [holderGone, ...answerValues(outcomeUnknown), storableText(note)])
     return row as unknown as SweepCounts
   } catch (error) {
     throw translated(error, schema)

@@ -1,3 +1,5 @@
+import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -5,6 +7,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { connect } from '../../src/cli/connect.js'
 import { useDatabase } from '../support/postgres/database.js'
 import { commandLine } from './command-line.js'
+import { keysOf } from './keys.js'
 
 const database = useDatabase()
 
@@ -53,6 +56,36 @@ describe('the command line', () => {
       out: expect.stringContaining('Usage: oncekey show'),
     })
   })
+})
+
+test('needs the rights of the service, and to read the outbox', async () => {
+  const guide = readFileSync(new URL('../../docs/guide/postgres.md', import.meta.url), 'utf8')
+  const [, grants = ''] = /```sql\n(grant usage.*?)```/s.exec(guide) ?? []
+  const role = `operator_${randomBytes(6).toString('hex')}`
+  await database.pool.query(`create role ${role} login; ${grants.replaceAll('orders_app', role)}; grant select on oncekey.jobs to ${role}`)
+  onTestFinished(async () => void (await database.pool.query(`drop owned by ${role}; drop role ${role}`)))
+  const url = new URL(database.url)
+  url.username = role
+  const oncekey = commandLine(url.href)
+  const [pending, held, stuck, inDoubt, done] = Array.from({ length: 5 }, () => keysOf(database))
+  await pending?.pending()
+  await held?.held()
+  await inDoubt?.inDoubt()
+  await done?.complete()
+  await done?.pass(2 * 86_400_000)
+  const codes = [
+    await oncekey('show', ...(pending?.name ?? [])),
+    await oncekey('list'),
+    await oncekey('status'),
+    await oncekey('retry', ...(pending?.name ?? []), '--yes'),
+    await oncekey('release', ...(held?.name ?? []), '--yes'),
+    await oncekey('resolve', ...(inDoubt?.name ?? []), '--happened', '--yes'),
+    await oncekey('reap', '--yes'),
+  ].map(({ exitCode }) => exitCode)
+  expect(codes).toEqual([0, 0, 0, 0, 0, 0, 0])
+  await stuck?.held()
+  expect((await oncekey('sweep', '--yes', '--json')).data).toEqual({ pending: 1, failed: 0, parked: 0 })
+  expect((await oncekey('migrate', '--check')).exitCode).toBe(0)
 })
 
 describe('the driver', () => {

@@ -28,9 +28,14 @@ export function sealAnswer(ring: KeyRing, place: Place, answer: Answer): Answer 
   return { status, headers: [[sealedHeader, ring.current.id]], body: box, ...(omittedBytes === undefined ? {} : { omittedBytes }) }
 }
 
+/** The id of the encryption key that a stored answer is sealed with; undefined for a plain one. */
+export function sealedWith({ headers }: Pick<Answer, 'headers'>): string | undefined {
+  return headers.length === 1 && headers[0]?.[0] === sealedHeader ? headers[0][1] : undefined
+}
+
 /** A plain answer is given back as it is: from before encryption was switched on, or settled by the store itself. */
 export function openAnswer(ring: KeyRing | undefined, placeOf: () => Place, answer: Answer): Answer {
-  const keyId = answer.headers.length === 1 && answer.headers[0]?.[0] === sealedHeader ? answer.headers[0][1] : undefined
+  const keyId = sealedWith(answer)
   if (keyId === undefined) return answer
   const { status, body, omittedBytes } = answer
   const plain = open('answer', ring, keyId, body, boundTo('answer', keyId, placeOf(), answer))

@@ -4,16 +4,17 @@ import { crashAt } from '../../src/testing/index.js'
 import { childSettings, tellParent } from '../support/in-child.js'
 import { ordersService, type WhenUnknown } from './orders.js'
 
-const { url, provider, whenUnknown, id, crashPoint } = childSettings<{
+const { url, provider, whenUnknown, id, crashPoint, audit } = childSettings<{
   url: string
   provider: string
   whenUnknown: WhenUnknown
   id: string
   crashPoint: number
+  audit?: boolean
 }>()
 
 const pool = new pg.Pool({ connectionString: url })
-const { createOrder } = ordersService(pool, provider, whenUnknown, { lease: '2s' })
+const { createOrder } = ordersService(pool, provider, whenUnknown, { lease: '2s', audit: audit ?? false })
 await pool.query('select 1')
 const disarm = crashAt(crashPoint, () => process.kill(process.pid, 'SIGKILL'))
 const { kind } = await createOrder.run({ tenant: 't', key: id, input: { id } })

@@ -12,8 +12,13 @@ interface Charge {
 
 export const ordersTable = 'create table if not exists orders (id text primary key, charge_id text)'
 
-export function ordersService(pool: pg.Pool, provider: string, whenUnknown: WhenUnknown, { lease = '10m' }: { lease?: Duration } = {}) {
-  const once = createOnce({ store: postgresStore(fromPg(pool)), lease })
+export function ordersService(
+  pool: pg.Pool,
+  provider: string,
+  whenUnknown: WhenUnknown,
+  { lease = '10m', audit = false }: { lease?: Duration; audit?: boolean } = {},
+) {
+  const once = createOnce({ store: postgresStore(fromPg(pool), { audit }), lease })
   const policies: Record<WhenUnknown, CallOptions<Charge>> = {
     resend: {},
     park: { whenUnknown: 'park' },

@@ -54,6 +54,22 @@ export function migrationSql({ schema = 'oncekey' }: MigrateOptions = {}): strin
   return [`create schema if not exists ${quoted};`, migrationsTable(quoted), ...steps, ''].join('\n')
 }
 
+/** What `migrate()` has done to a schema, and what it would do now. Throws if the schema is not one that this release could migrate. */
+export async function migrationStatus<Tx>(
+  connection: Connection<Tx>,
+  { schema = 'oncekey' }: MigrateOptions = {},
+): Promise<{ applied: string[]; pending: string[] }> {
+  const quoted = quotedSchema(schema)
+  try {
+    const [table] = await connection.query(`select 1 as found from pg_tables where schemaname = $1 and tablename = 'migrations'`, [schema])
+    const applied = table ? await appliedMigrations(connection, quoted) : []
+    checkHistory(applied, migrations, schema)
+    return { applied: applied.map(({ name }) => name), pending: migrations.slice(applied.length).map(({ name }) => name) }
+  } catch (error) {
+    throw translated(error, schema)
+  }
+}
+
 /** Throws unless the tables are there and this release can work with them. */
 export async function checkSchema(
   db: Queryable,

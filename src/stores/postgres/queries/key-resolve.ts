@@ -1,9 +1,9 @@
-import type { KeyRecord } from '../../../core/record.js'
 import type { KeyResolve, ResolveResult, StepRecord } from '../../../core/store.js'
 import type { Queryable } from '../connections/connection.js'
 import type { Tables } from '../tables.js'
 import { expiryAtFinish } from './key-finish.js'
 import { answerValues, retentionValue } from './key-row.js'
+import type { SeenKey } from './key-summary.js'
 import { together, togetherValues } from './together.js'
 
 /**
@@ -42,7 +42,7 @@ export function keyResolve(tables: Tables) {
                          where step.tenant = key.tenant and step.key_id = key.id and step.incarnation = key.incarnation) as recorded
     from ${tables.keys} as key where ${parked}`
 
-  return async (db: Queryable, seen: KeyRecord, { resolution, by }: KeyResolve): Promise<ResolveResult> => {
+  return async (db: Queryable, seen: SeenKey, { resolution, by }: Pick<KeyResolve, 'resolution' | 'by'>): Promise<ResolveResult> => {
     const held = [seen.tenant, seen.id, seen.incarnation, seen.fence]
     const reason = `resolved as ${resolution.as} by ${by}`
     if (resolution.as === 'failed') {

@@ -3,6 +3,9 @@ import type { KeyRecord } from '../../../core/record.js'
 import type { KeyClaim } from '../../../core/store.js'
 import type { Row } from '../connections/connection.js'
 
+/** What `answerOf` reads. */
+export const answerColumns = 'answer_status, answer_headers, answer_body, answer_omitted_bytes'
+
 /**
  * The columns of a record in types that every driver reads alike: no timestamps, no 64-bit integers, and nothing that a
  * type parser of the user's own is likely to touch. Times are milliseconds since the epoch on the database's clock.
@@ -12,12 +15,13 @@ export const recordColumns = `
   recovery_point, after_failure, async, attempts, fingerprint, reason, request,
   ${epochMs('locked_until')} as lease_until, ${epochMs('created_at')} as created_at,
   case when expires_at < 'infinity' then ${epochMs('expires_at')} end as expires_at,
-  answer_status, answer_headers, answer_body, answer_omitted_bytes`
+  ${answerColumns}`
 
 /** The database's time, which goes on while a statement waits for a lock; `now()` would stand still. */
 export const databaseNow = `${epochMs('clock_timestamp()')} as now`
 
-function epochMs(expression: string): string {
+/** A moment as milliseconds since the epoch, in a type that every driver reads as a number. */
+export function epochMs(expression: string): string {
   return `(extract(epoch from ${expression}) * 1000)::float8`
 }
 
@@ -95,7 +99,7 @@ export function recordOf(row: Row): KeyRecord {
   }
 }
 
-function answerOf(row: Row): Answer {
+export function answerOf(row: Row): Answer {
   return {
     status: row.answer_status,
     headers: JSON.parse(row.answer_headers) as HeaderPair[],

@@ -4,7 +4,7 @@ import type { Queryable } from '../connections/connection.js'
 import type { Tables } from '../tables.js'
 import { keyList, keyListValue } from './key-list.js'
 import { answerValues } from './key-row.js'
-import { endedKey } from './keys-sweep.js'
+import { endedKey } from './keys-take-back.js'
 import { audited } from './together.js'
 
 /**

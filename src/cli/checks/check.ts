@@ -1,0 +1,12 @@
+/** One finding of the doctor. `warn`: it works, and will bite one day. `fail`: a promise is broken. */
+export interface Check {
+  readonly name: string
+  readonly level: 'ok' | 'warn' | 'fail'
+  readonly says: string
+  /** What to do about it. Null when all is well. */
+  readonly todo: string | null
+}
+
+export const ok = (name: string, says: string): Check => ({ name, level: 'ok', says, todo: null })
+export const warn = (name: string, says: string, todo: string): Check => ({ name, level: 'warn', says, todo })
+export const fail = (name: string, says: string, todo: string): Check => ({ name, level: 'fail', says, todo })

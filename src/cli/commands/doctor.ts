@@ -1,0 +1,88 @@
+import { Option } from 'commander'
+import { isOncekeyError } from '../../core/errors.js'
+import { patienceMs, troubles } from '../backlog.js'
+import { type Check, fail, ok, warn } from '../checks/check.js'
+import { clockCheck } from '../checks/clock.js'
+import { durabilityChecks } from '../checks/durability.js'
+import { limitChecks } from '../checks/limits.js'
+import { poolerCheck } from '../checks/pooler.js'
+import { indexChecks, schemaCheck } from '../checks/schema.js'
+import { serverChecks } from '../checks/server.js'
+import { vacuumChecks } from '../checks/vacuum.js'
+import { columns } from '../columns.js'
+import { atDesk, type CommonOptions, type Desk, databaseUrl, milliseconds, newCommand, print, type Report } from '../command.js'
+import { exitCodes } from '../exit-codes.js'
+import { type Paint, paintLevel } from '../paint.js'
+import type { Registered } from '../registered.js'
+import { many } from '../words.js'
+
+interface DoctorOptions extends CommonOptions {
+  readonly strict?: true
+  readonly late: number
+}
+
+export const doctor: Registered = (world, done) =>
+  newCommand('doctor', 'Checks schema, server and settings, and says what to do.')
+    .option('--strict', 'exit code 5 for warnings too')
+    .addOption(
+      new Option('--late <duration>', 'from when on waiting keys and jobs are a warning')
+        .argParser(milliseconds)
+        .default(patienceMs, '60s'),
+    )
+    .addHelpText('after', '\nIt counts the whole table. Exit code 5 if a check fails.')
+    .action(async (options: DoctorOptions) => {
+      try {
+        done(await atDesk(world, options, (desk) => examined(desk, options)))
+      } catch (error) {
+        // A server that cannot be reached is a finding, not an accident.
+        if (!isOncekeyError(error, 'store_unavailable')) throw error
+        done(
+          print(
+            world,
+            options,
+            reported([fail('reachable', error.message, 'check the address, the network and the server')], options, (_, text) => text),
+          ),
+        )
+      }
+    })
+
+async function examined(desk: Desk, options: DoctorOptions): Promise<Report> {
+  const { world, connection, operator, schema } = desk
+  const facts = await operator.settingsRead()
+  const checks: Check[] = [...serverChecks(facts), ...durabilityChecks(facts), ...limitChecks(facts)]
+  const second = await world.connect(databaseUrl(world, options))
+  try {
+    checks.push(await poolerCheck(connection, second.connection))
+  } finally {
+    await second.close()
+  }
+  checks.push(await clockCheck(connection, world.now))
+  const tables = await schemaCheck(connection, schema)
+  checks.push(tables)
+  if (tables.level === 'ok') {
+    const measures = await operator.tablesMeasure()
+    checks.push(...indexChecks(measures, schema), ...vacuumChecks(facts, measures, schema), ...(await backlogChecks(desk, options)))
+  }
+  return reported(checks, options, desk.paint)
+}
+
+async function backlogChecks({ operator }: Desk, { late }: DoctorOptions): Promise<Check[]> {
+  const found = troubles(await operator.keysCount(), late)
+  return found.length === 0
+    ? [ok('backlog', 'nothing is stuck, overdue, parked or undelivered')]
+    : found.map(({ name, says, todo }) => warn(name, says, todo))
+}
+
+function reported(checks: readonly Check[], { strict }: DoctorOptions, paint: Paint): Report {
+  const count = (level: Check['level']) => checks.filter((check) => check.level === level).length
+  const lines = columns(checks.map(({ level, name, says }) => [level, name, says])).flatMap((line, at) => {
+    const { level, todo } = checks[at] as Check
+    return [line.replace(level, () => paintLevel(paint, level, level)), ...(todo === null ? [] : [`      → ${todo}`])]
+  })
+  const sick = count('fail') > 0 || (strict === true && count('warn') > 0)
+  return {
+    data: { healthy: !sick, checks },
+    lines: [...lines, '', `${many(count('fail'), 'failure')}, ${many(count('warn'), 'warning')}.`],
+    exitCode: sick ? exitCodes.problems : exitCodes.fine,
+  }
+}

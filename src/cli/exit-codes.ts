@@ -1,0 +1,26 @@
+/** What scripts go by. `docs/reference/cli.md` lists them; a test keeps it so. */
+export const exitCodes = {
+  fine: 0,
+  unexpected: 1,
+  usage: 2,
+  refused: 3,
+  notFound: 4,
+  problems: 5,
+} as const
+
+export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
+
+/** What ends a command early, in a sentence for the person who called it. */
+export class CommandError extends Error {
+  override readonly name = 'CommandError'
+  readonly exitCode: ExitCode
+
+  constructor(exitCode: ExitCode, message: string) {
+    super(message)
+    this.exitCode = exitCode
+  }
+}
+
+export const wrongUsage = (message: string) => new CommandError(exitCodes.usage, message)
+export const refused = (message: string) => new CommandError(exitCodes.refused, message)
+export const notFound = (message: string) => new CommandError(exitCodes.notFound, message)

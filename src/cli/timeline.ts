@@ -1,0 +1,126 @@
+import { holderGone } from '../core/system-answers.js'
+import type { KeyStory } from '../stores/postgres/queries/key-story.js'
+
+/** One thing that happened to a key. Null where the time is not known: nobody noted it. */
+export interface Happening {
+  readonly at: number | null
+  /** The number of the attempt; null for what a person or the system did between two. */
+  readonly attempt: number | null
+  readonly what: string
+  /** The step it is about. */
+  readonly step: string | null
+  readonly detail: string | null
+}
+
+interface Noted extends Omit<Happening, 'attempt'> {
+  readonly at: number
+  readonly fence: number
+}
+
+export interface Timeline {
+  readonly attempts: number
+  /** Whether the trail of this key is whole; if not, some of what happened can only be concluded. */
+  readonly trailKept: boolean
+  readonly happenings: readonly Happening[]
+}
+
+const taking = new Set(['claimed', 'taken-over'])
+const ending = new Set(['released', 'swept', 'complete', 'failed', 'parked'])
+const byHand = new Set(['resolved', 'retried', 'released by hand'])
+/** A holder never says this of itself. Who swept it may be noted behind it. */
+const bySystem = ({ what, detail }: Noted) => ending.has(what) && detail?.startsWith(holderGone) === true
+
+/**
+ * The life of a key in its order. Fences only rise, so what carries a lower one came first: each fence is an attempt, or a change
+ * by hand that shut an attempt out. An attempt that crashed wrote nothing of it; it is told by what is missing.
+ */
+export function timelineOf(story: KeyStory): Timeline {
+  const { key, trail } = story
+  const trailKept = trail.some(({ what, fence }) => what === 'claimed' && fence === 1)
+  const noted = notedOf(story, trailKept)
+  const happenings: Happening[] = []
+  let attempts = 0
+  for (let fence = 1; fence <= key.fence; fence += 1) {
+    const group = noted.filter((each) => each.fence === fence)
+    const attempt = isAttempt(group, fence) ? attempts + 1 : null
+    attempts = attempt ?? attempts
+    happenings.push(...group.map(({ fence: _, ...each }) => ({ ...each, attempt })))
+    if (fence === key.fence) happenings.push(...standing(story, group, attempt))
+    else if (attempt !== null)
+      happenings.push(
+        ...left(
+          group,
+          attempt,
+          noted.find((each) => each.fence === fence + 1),
+        ),
+      )
+  }
+  return { attempts, trailKept, happenings: withoutRepeats(happenings) }
+
+  function isAttempt(group: readonly Noted[], fence: number): boolean {
+    if (group.some(({ what }) => taking.has(what))) return true
+    if (group.some((each) => byHand.has(each.what) || bySystem(each))) return false
+    // The system's own end raises the fence too, and without a trail only the reason tells of it.
+    return !(fence === key.fence && key.reason === holderGone && key.state !== 'processing')
+  }
+
+  /** How an attempt ended that somebody else came after. */
+  function left(group: readonly Noted[], attempt: number, next: Noted | undefined): Happening[] {
+    if (group.some(({ what }) => ending.has(what)) || next?.what === 'released by hand' || (next && bySystem(next))) return []
+    const untold = group.length === 0
+    const what = untold ? 'recorded nothing' : trailKept ? 'stopped without a word' : 'ended unfinished'
+    return [{ at: null, attempt, what, step: null, detail: null }]
+  }
+}
+
+/** What is written down, each with its fence. */
+function notedOf({ key, steps, trail }: KeyStory, trailKept: boolean): Noted[] {
+  const recorded = steps.map(({ name, kind, result, fence, at }) => ({ at, fence, what: kind as string, step: name, detail: result }))
+  // The trail notes the recovery point; the step that led there tells more.
+  const told = (fence: number, step: string, kinds: readonly string[]) =>
+    recorded.some((each) => each.fence === fence && each.step === step && kinds.includes(each.what))
+  const audited = trail.flatMap(({ what, fence, at, detail }): Noted[] => {
+    if (what !== 'advanced' || detail === null) return [{ at, fence, what, step: null, detail }]
+    const [, intent] = /^(.*)\?$/.exec(detail) ?? []
+    const [, cleared] = /^(.*) \(not made\)$/.exec(detail) ?? []
+    const kind = intent !== undefined ? 'intent' : cleared !== undefined ? 'cleared' : 'advanced'
+    const step = intent ?? cleared ?? detail
+    const kinds = kind === 'advanced' ? ['phase', 'call', 'refused'] : [kind]
+    return told(fence, step, kinds) ? [] : [{ at, fence, what: kind, step, detail: null }]
+  })
+  const first: Noted[] = trailKept ? [] : [{ at: key.createdAt, fence: 1, what: 'claimed', step: null, detail: null }]
+  const all = [...first, ...recorded, ...audited].sort((a, b) => a.fence - b.fence || rank(a) - rank(b) || a.at - b.at)
+  return all.map((each, at) => ({ ...each, at: Math.max(each.at, all[at - 1]?.at ?? each.at) }))
+}
+
+/**
+ * What is noted in one commit has times that differ by a millisecond at most, in any order. But a fence begins with being taken, and
+ * ends with an end, and time does not go back.
+ */
+function rank({ what }: Noted): number {
+  if (taking.has(what) || byHand.has(what)) return 0
+  return ending.has(what) ? 2 : 1
+}
+
+/** How the key stands now, unless the last note says it. */
+function standing({ key, now }: KeyStory, group: readonly Noted[], attempt: number | null): Happening[] {
+  const said = group.at(-1)?.what
+  const happening = (what: string, at: number | null, detail: string | null): Happening => ({ at, attempt, what, step: null, detail })
+  if (key.state === 'processing') {
+    const over = (key.leaseUntil ?? now) <= now
+    return [over ? happening('lease ran out', key.leaseUntil, null) : happening('works on it', null, null)]
+  }
+  if (said !== undefined && (ending.has(said) || byHand.has(said))) return []
+  return [happening(key.state === 'pending' ? 'released' : key.state, null, key.reason)]
+}
+
+/** A hundred attempts that left nothing are one line. */
+function withoutRepeats(happenings: readonly Happening[]): Happening[] {
+  const kept: Happening[] = []
+  for (const [index, each] of happenings.entries()) {
+    const before = happenings[index - 1]
+    if (each.what !== 'recorded nothing' || before?.what !== 'recorded nothing') kept.push(each)
+    else kept.push({ ...(kept.pop() as Happening), detail: `attempts up to ${each.attempt} neither` })
+  }
+  return kept
+}

@@ -1,0 +1,70 @@
+// How times, sizes and texts of others are put into words.
+
+/** A moment for people, in UTC: `2026-07-31 10:00:00Z`. */
+export function moment(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 19).replace('T', ' ')}Z`
+}
+
+/** A moment for programs. Null for never. */
+export function iso(ms: number | null): string | null {
+  return ms === null || !Number.isFinite(ms) ? null : new Date(ms).toISOString()
+}
+
+const units: readonly (readonly [ms: number, name: string])[] = [
+  [86_400_000, 'd'],
+  [3_600_000, 'h'],
+  [60_000, 'm'],
+  [1_000, 's'],
+]
+
+/** A length of time in the two units that matter: `17 ms`, `2.5 s`, `3m 12s`, `4d 3h`. */
+export function lasting(ms: number): string {
+  const length = Math.abs(ms)
+  if (length < 999.5) return `${Math.round(length)} ms`
+  if (length < 59_950) return `${(length / 1_000).toFixed(1)} s`
+  const seconds = Math.round(length / 1_000) * 1_000
+  const at = units.findIndex(([size]) => seconds >= size)
+  const [size, name] = units[at] as [number, string]
+  const [nextSize, nextName] = units[at + 1] ?? [1, '']
+  const rest = Math.floor((seconds % size) / nextSize)
+  return `${Math.floor(seconds / size)}${name}${rest > 0 ? ` ${rest}${nextName}` : ''}`
+}
+
+export function bytes(count: number): string {
+  const names = ['B', 'kB', 'MB', 'GB', 'TB']
+  const power = Math.min(names.length - 1, count < 1 ? 0 : Math.floor(Math.log10(count) / 3))
+  const value = count / 1_000 ** power
+  return `${power === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${names[power]}`
+}
+
+export function many(count: number, one: string, several = `${one}s`): string {
+  return `${count.toLocaleString('en')} ${count === 1 ? one : several}`
+}
+
+/** Characters that would move the cursor, colour the terminal or turn the text around: keys and reasons are other people's words. */
+const unprintable = /[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
+
+export function printable(text: string): string {
+  return text.replaceAll(unprintable, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
+}
+
+/** At most so many characters, with a sign that there was more. */
+export function cut(text: string, width: number): string {
+  return text.length <= width ? text : `${text.slice(0, Math.max(0, width - 1))}…`
+}
+
+/** A word as a shell takes it. */
+export function quoted(word: string): string {
+  return /^[\w./:@%+=-]+$/.test(word) && !word.startsWith('-') ? word : `'${word.replaceAll("'", "'\\''")}'`
+}
+
+/** JSON that a terminal can be shown. */
+export function jsonDocument(value: unknown): string {
+  return `${printableJson(JSON.stringify(value, null, 2))}\n`
+}
+
+const printableJson = (text: string) =>
+  text.replaceAll(
+    /[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )

@@ -1,0 +1,55 @@
+import { expect, test } from 'vitest'
+import { fromPg, postgresOperator } from '../../src/stores/postgres/index.js'
+import { keysOf } from '../cli/keys.js'
+import { useDatabase } from '../support/postgres/database.js'
+
+const database = useDatabase()
+
+/** What the command line refuses by itself, the statements refuse too: tools of others stand on them. */
+async function setup(make: (keys: ReturnType<typeof keysOf>) => Promise<unknown>) {
+  const keys = keysOf(database)
+  await make(keys)
+  const operator = postgresOperator(fromPg(database.pool))
+  const [seen] = await operator.keysList({ tenant: keys.tenant, limit: 1 })
+  if (!seen) throw new Error('no key')
+  return { keys, operator, seen, before: await keys.row() }
+}
+
+test.each([
+  ['finished', (keys: ReturnType<typeof keysOf>) => keys.complete()],
+  ['in doubt', (keys: ReturnType<typeof keysOf>) => keys.inDoubt()],
+  ['held', (keys: ReturnType<typeof keysOf>) => keys.held()],
+])('retries no key that is %s', async (_, make) => {
+  const { keys, operator, seen, before } = await setup(make)
+  expect(await operator.keyRetry(seen, { note: 'n' })).toBe(false)
+  expect(await keys.row()).toEqual(before)
+  expect(await keys.trail()).toEqual([])
+})
+
+test.each(['store', 'park'] as const)("retries no parked work of '%s'", async (afterFailure) => {
+  const { keys, operator, seen, before } = await setup(async (made) => {
+    await made.parked()
+    await database.pool.query('update oncekey.keys set after_failure = $2 where tenant = $1', [made.tenant, afterFailure])
+  })
+  expect(await operator.keyRetry(seen, { note: 'n' })).toBe(false)
+  expect(await keys.row()).toEqual(before)
+})
+
+test.each(['store', 'park'] as const)("releases no work of '%s' unless it may run again", async (afterFailure) => {
+  const { keys, operator, seen, before } = await setup((made) => made.held({ afterFailure }))
+  expect(await operator.keyReleaseByHand(seen, { note: 'n', fromLiveHolder: true, rerun: false })).toBe(false)
+  expect(await keys.row()).toEqual(before)
+  expect(await operator.keyReleaseByHand(seen, { note: 'n', fromLiveHolder: false, rerun: true })).toBe(true)
+})
+
+test('releases nothing from a live holder unless it is said', async () => {
+  const { keys, operator, seen, before } = await setup((made) => made.held({ over: false }))
+  expect(await operator.keyReleaseByHand(seen, { note: 'n', fromLiveHolder: false, rerun: true })).toBe(false)
+  expect(await keys.row()).toEqual(before)
+})
+
+test('keeps notes of any text', async () => {
+  const { keys, operator, seen } = await setup((made) => made.pending())
+  expect(await operator.keyRetry(seen, { note: `\0${'x'.repeat(600)}` })).toBe(true)
+  expect((await keys.trail())[0]?.detail).toHaveLength(500)
+})

@@ -107,7 +107,7 @@ describe('an answer that cannot be opened', () => {
     await once.execute(request, () => whole)
     const later = create({ encryption: undefined as never, ...options })
     for (const _ of ['first', 'again']) await expect(later.execute(request, neverRun)).rejects.toMatchObject({ code, status: 500 })
-    expect(events.map(({ type }) => type)).toEqual(['executing', 'finished'])
+    expect(events.map(({ type }) => type)).toEqual(['executing', 'finished', 'not-claimed', 'not-claimed'])
     expect(await once.execute(request, neverRun)).toMatchObject({ kind: 'replayed' })
   })
 })

@@ -22,7 +22,7 @@ test('takes keys back whose holder is gone, counts them, and says of each why an
   expect(eventsOf('swept')).toHaveLength(3)
   expect(eventsOf('swept')).toEqual(
     expect.arrayContaining([
-      { ...swept, key: 'rerun', fence: 1, to: 'pending' },
+      { ...swept, key: 'rerun', fence: 2, to: 'pending' },
       { ...swept, key: 'store', fence: 2, to: 'failed' },
       { ...swept, key: 'park', fence: 2, to: 'parked' },
     ]),
@@ -49,7 +49,7 @@ test('notes it in the trail, where one is kept', async () => {
   await advance(leaseMs + 1)
   await sweeper(once).runOnce()
   const trail = await once.history({ tenant, scope: 'pay', key: 'trail' })
-  expect(trail.map(({ what, fence, detail }) => [what, fence, detail])).toContainEqual(['swept', 1, 'the holder stopped without a word'])
+  expect(trail.map(({ what, fence, detail }) => [what, fence, detail])).toContainEqual(['swept', 2, 'the holder stopped without a word'])
 })
 
 test('lets one process sweep at a time, and each key be swept once, whoever does it', async () => {

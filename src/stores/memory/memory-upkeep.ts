@@ -49,8 +49,9 @@ export function memoryUpkeep(clock: Clock, records: Map<string, KeyRecord>, due:
     const expiresAt = Math.max(record.expiresAt, now + hourMs)
     if (record.afterFailure === 'store') return end(record, 'failed', outcomeUnknown, holderGone, expiresAt)
     if (record.afterFailure === 'park') return end(record, 'parked', outcomeUnknown, holderGone, expiresAt)
-    const { tenant, scope, key, fence } = record
-    records.set(record.id, { ...record, state: 'pending', leaseUntil: null, reason: holderGone })
+    const { tenant, scope, key } = record
+    const fence = record.fence + 1
+    records.set(record.id, { ...record, state: 'pending', fence, leaseUntil: null, reason: holderGone })
     return { tenant, scope, key, fence, to: 'pending', reason: holderGone }
   }
 

@@ -45,11 +45,12 @@ export const upkeepCases: StoreCase[] = [
       const { lease } = await take(store, claim)
       await advance(leaseMs + second)
       const { tenant, scope, key } = claim
-      assert.deepEqual(await sweep(upkeep, tenant), [{ tenant, scope, key, fence: 1, to: 'pending', reason: holderGone }])
+      assert.deepEqual(await sweep(upkeep, tenant), [{ tenant, scope, key, fence: 2, to: 'pending', reason: holderGone }])
       const record = await store.keyRead(claim)
       assert.deepEqual([record?.state, record?.reason, record?.leaseUntil], ['pending', holderGone, null])
       assert.equal(await store.keyFinish(aFinish({ lease } as never)), 'lost')
-      assert.equal((await take(store, again(claim))).lease.fence, 2)
+      assert.equal(await store.keyRelease({ lease }), 'lost')
+      assert.equal((await take(store, again(claim))).lease.fence, 3)
     },
   ),
 
@@ -99,7 +100,7 @@ export const upkeepCases: StoreCase[] = [
     await take(store, again(claim))
     await advance(leaseMs + second)
     const [swept] = await sweep(upkeep, claim.tenant)
-    assert.equal(swept?.fence, 2)
+    assert.equal(swept?.fence, 4)
   }),
 
   upkeepCase('finds every key that is stuck among many that are not, page by page', async ({ store, upkeep, advance }) => {

@@ -11,7 +11,8 @@ const floor = `interval '1 hour'`
 
 /**
  * Takes keys from holders that are gone: they become pending, or what their `afterFailure` says. Those whose lease is alive are due again when
- * it is over. A holder that comes back in the last moment keeps its key; one that comes later cannot write.
+ * it is over. A holder that comes back in the last moment keeps its key; the fence rises, so
+ * that one that comes later cannot write.
  */
 export function keysTakeBack(tables: Tables) {
   const { keys, skippingLocked } = tables
@@ -28,7 +29,7 @@ export function keysTakeBack(tables: Tables) {
       update ${keys} as key
       set state = case key.after_failure when 'store' then 'failed' when 'park' then 'parked' else 'pending' end,
           waiting = not ${mustNotRun}, due_at = clock_timestamp(), locked_until = null, reason = $2,
-          fence = key.fence + case when ${mustNotRun} then 1 else 0 end,
+          fence = key.fence + 1,
           answer_status = ${ifEnded('$3::smallint')}, answer_headers = ${ifEnded('$4::text')},
           answer_body = ${ifEnded('$5::bytea')}, answer_omitted_bytes = ${ifEnded('$6::integer')},
           expires_at = case key.after_failure when 'store' then greatest(key.expires_at, clock_timestamp() + ${floor}) else key.expires_at end

@@ -5,6 +5,7 @@ import { createServer } from 'node:http'
 import { PGlite } from '@electric-sql/pglite'
 import { serve } from 'oncekey/node'
 import { type Connection, fromPg, fromPglite, migrate } from 'oncekey/postgres'
+import { workers } from 'oncekey/workers'
 import pg from 'pg'
 import { ordersService, tables } from './orders.js'
 import { fakeProvider } from './provider.js'
@@ -27,6 +28,8 @@ async function start<Tx>(database: Connection<Tx>) {
   const provider = fakeProvider()
   const { once, createOrder } = ordersService(database, provider)
   const postOrder = serve(createOrder, { tenant: 'single' })
+  // An order whose client never comes back is finished all the same.
+  workers(once).start()
 
   const server = createServer(async (request, response) => {
     const { pathname } = new URL(request.url ?? '/', 'http://localhost')
@@ -69,6 +72,7 @@ Send one order fifty times at once: one runs, the others are told to wait.
 
   seq 50 | xargs -P 50 -I_ ${order('slow', 'order-3').replace('-i', '-s')}
 
-Or stop the server (Ctrl-C, kill -9) in the middle of a slow order, start it again, and send the order again: it resumes.
+Or stop the server (Ctrl-C, kill -9) in the middle of a slow order, start it again, and it resumes: at once
+when you send the order again, or by itself within half a minute.
 `)
 }

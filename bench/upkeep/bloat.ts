@@ -2,28 +2,35 @@ import type pg from 'pg'
 import { createOnce } from '../../src/index.js'
 import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
 import { reaper } from '../../src/workers/index.js'
-import { sizes, writeExpiredKeys } from './expired-keys.js'
+import { sizes, writeKeys } from './written-keys.js'
 
 export interface BloatRound {
   readonly round: number
   readonly reaped: number
+  readonly live: number
   readonly heapBytes: number
   readonly indexBytes: number
 }
 
-/** Fills and reaps the table again and again. Vacuuming is autovacuum's business; it is waited for, as a quiet hour would. */
-export async function measureBloat(pool: pg.Pool, { rounds, keys }: { rounds: number; keys: number }): Promise<BloatRound[]> {
+/**
+ * Fills and reaps the table again and again; each round finds keys of the rounds before that are still live, and lie between those that
+ * are not. Vacuuming is autovacuum's business; it is waited for, as a quiet hour would.
+ */
+export async function measureBloat(
+  pool: pg.Pool,
+  { rounds, keys, liveSeconds }: { rounds: number; keys: number; liveSeconds: number },
+): Promise<BloatRound[]> {
   const client = await pool.connect()
   await client.query('truncate oncekey.keys')
   const service = reaper(createOnce({ store: postgresStore(fromPg(pool)) }), { perSecond: false })
   const results: BloatRound[] = []
   for (let round = 1; round <= rounds; round += 1) {
-    await writeExpiredKeys(client, keys)
+    await writeKeys(client, keys, { expireInSeconds: liveSeconds })
     const { reaped = 0 } = await service.runOnce()
     await vacuumed(client)
-    const { heapBytes, indexBytes } = await sizes(client)
-    results.push({ round, reaped, heapBytes, indexBytes })
-    console.error(`round ${round}: reaped ${reaped}, heap ${mebibytes(heapBytes)}, indexes ${mebibytes(indexBytes)}`)
+    const { heapBytes, indexBytes, rows: live } = await sizes(client)
+    results.push({ round, reaped, live, heapBytes, indexBytes })
+    console.error(`round ${round}: reaped ${reaped}, live ${live}, heap ${mebibytes(heapBytes)}, indexes ${mebibytes(indexBytes)}`)
   }
   client.release()
   return results

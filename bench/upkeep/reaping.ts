@@ -3,7 +3,7 @@ import { createOnce, reply } from '../../src/index.js'
 import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
 import { reaper } from '../../src/workers/index.js'
 import { type Spread, spread } from '../layout/summary.js'
-import { writeExpiredKeys } from './expired-keys.js'
+import { writeKeys } from './written-keys.js'
 
 export interface ReapingResult {
   readonly expired: number
@@ -28,7 +28,7 @@ export async function measureReaping(
   const client = await pool.connect()
   await client.query('truncate oncekey.keys')
   console.error(`writing ${keys} expired keys`)
-  await writeExpiredKeys(client, keys)
+  await writeKeys(client, keys, { expireInSeconds: -3_600 })
   await client.query('vacuum analyze oncekey.keys')
   client.release()
 

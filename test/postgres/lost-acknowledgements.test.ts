@@ -10,7 +10,7 @@ const database = useDatabase()
 const claimStatement = /with existing as/
 const takeOverStatement = /fence = fence \+ 1/
 const finishStatement = /answer_status = \$8/
-const releaseStatement = /set state = \$6, locked_until = null, reason = \$7, waiting = true.*\s+where/
+const releaseStatement = /set state = \$6, locked_until = null, reason = \$7::text, waiting = true.*\s+where/
 
 function request(key: string): ExecuteOptions {
   return { tenant: 'lost', scope: 'lost', key, fingerprint: { value: key }, afterFailure: 'rerun' }

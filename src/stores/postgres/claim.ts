@@ -30,11 +30,11 @@ interface Way<V> {
 type Reported = ReturnType<typeof report>
 
 /** The claim as a whole: look, decide, act on the decision, and look again if the key changed meanwhile. */
-export function claimer(tables: Tables) {
+export function claimer(tables: Tables, find: ReturnType<typeof keyClaim> = keyClaim(tables, held)) {
   const look = keyPeek(tables)
   const takeOver = keyTakeOver(tables)
   const settle = keySettle(tables)
-  const hold = { find: keyClaim(tables, held), recreate: keyRecreate(tables, held), decide, admit: execute }
+  const hold = { find, recreate: keyRecreate(tables, held), decide, admit: execute }
   const leave = {
     find: keyClaim(tables, queued),
     recreate: keyRecreate(tables, queued),
@@ -51,6 +51,7 @@ export function claimer(tables: Tables) {
       meet<EnqueueVerdict>(db, wanted, { ...leave, lastWord: { kind: 'in-progress', retryAfterMs: 0 } }),
     peek,
     look,
+    find,
   }
 
   /** For workers, which begin nothing. */

@@ -1,13 +1,13 @@
-import type { AdvanceResult, KeyRelease } from '../../../core/store.js'
-import type { Queryable } from '../connections/connection.js'
+import type { KeyRelease } from '../../../core/store.js'
 import type { Tables } from '../tables.js'
-import { fencedWrite } from './fenced-write.js'
+import { type FencedWriter, fencedWrite } from './fenced-write.js'
 import { after } from './key-row.js'
 
 /** Gives the key back unfinished. Its recovery point stays, so the next holder goes on from there. Workers let it rest until it is due. */
-export function keyRelease(tables: Tables) {
-  const write = fencedWrite(tables, `reason = $7, waiting = true, due_at = ${after('clock_timestamp()', '$8')}`, 2, `'released'`)
-
-  return (db: Queryable, { lease, reason, dueInMs = 0, steps }: KeyRelease): Promise<AdvanceResult> =>
-    write(db, { lease, state: 'pending', values: [reason ?? null, dueInMs], steps })
+export function keyRelease(tables: Tables): FencedWriter<KeyRelease> {
+  return fencedWrite(tables, {
+    parameters: { why: 'text', due_in_ms: 'float8' },
+    assignments: ({ why, due_in_ms }) => `reason = ${why}, waiting = true, due_at = ${after('clock_timestamp()', due_in_ms)}`,
+    writeOf: ({ lease, reason, dueInMs = 0, steps }) => ({ lease, state: 'pending', values: [reason ?? null, dueInMs], steps }),
+  })
 }

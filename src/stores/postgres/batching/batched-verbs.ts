@@ -1,0 +1,69 @@
+import type { AdvanceResult, KeyFinish, KeyRelease } from '../../../core/store.js'
+import type { Queryable } from '../connections/connection.js'
+import { isConnectionFailure } from '../driver-errors.js'
+import type { FencedWriter } from '../queries/fenced-write.js'
+import type { Found } from '../queries/key-claim.js'
+import type { WantedKey } from '../queries/keys-claim.js'
+import { Batcher } from './batcher.js'
+
+export interface BatchOptions {
+  /** The most requests that share a statement. Too low: more statements. Too high: a large one holds up those in it. Default 128. */
+  maxRows?: number
+  /**
+   * The most statements of a kind at the same time; each takes a connection of the pool. Too low: batches wait for each other. Too high:
+   * smaller batches. Default 2.
+   */
+  maxInFlight?: number
+}
+
+interface Verbs {
+  readonly claim: {
+    one(db: Queryable, wanted: WantedKey): Promise<Found | undefined>
+    many(db: Queryable, wanted: readonly WantedKey[]): Promise<readonly (Found | undefined)[]>
+  }
+  readonly finish: FencedWriter<KeyFinish>
+  readonly release: FencedWriter<KeyRelease>
+}
+
+type Empty = 'empty'
+
+/** The verbs of requests, which share statements with those that are under way at the same moment. */
+export function batchedVerbs(db: Queryable, { claim, finish, release }: Verbs, { maxRows = 128, maxInFlight = 2 }: BatchOptions) {
+  // What is no trouble with the way to the database may be one row's fault, or that of a row that somebody has locked.
+  const limits = { maxRows, maxInFlight, isOfOne: (error: unknown) => !isConnectionFailure(error) || isLockTimeout(error) }
+  const claims = new Batcher<WantedKey, Found | Empty>({
+    ...limits,
+    idOf: ({ id }) => id,
+    one: async (wanted) => (await claim.one(db, wanted)) ?? 'empty',
+    many: async (wanted) => (await claim.many(db, wanted)).map((found) => found ?? 'empty'),
+  })
+  const finishes = writes(finish)
+  const releases = writes(release)
+
+  return {
+    async find(wanted: WantedKey): Promise<Found | undefined> {
+      const found = await claims.submit(wanted)
+      return found === 'empty' ? undefined : found
+    },
+    // What brings steps or jobs along is a statement of another kind.
+    finish: (params: KeyFinish): Promise<AdvanceResult> =>
+      (params.steps?.length ?? 0) + (params.jobs?.length ?? 0) > 0 ? finish.one(db, params) : finishes.submit(params),
+    release: (params: KeyRelease): Promise<AdvanceResult> =>
+      (params.steps?.length ?? 0) > 0 ? release.one(db, params) : releases.submit(params),
+  }
+
+  function writes<Params extends { readonly lease: { readonly id: string } }>(
+    writer: FencedWriter<Params>,
+  ): Batcher<Params, AdvanceResult> {
+    return new Batcher({
+      ...limits,
+      idOf: ({ lease }) => lease.id,
+      one: (params) => writer.one(db, params),
+      many: (params) => writer.many(db, params),
+    })
+  }
+}
+
+function isLockTimeout(error: unknown): boolean {
+  return (error as { code?: unknown } | null)?.code === '55P03'
+}

@@ -1,0 +1,171 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { arrayLiteral } from './array-literal.js'
+import { Batcher, type BatcherParts } from './batcher.js'
+
+interface Item {
+  readonly id: string
+  readonly number: number
+}
+
+/** Statements that end when the test says so. */
+function setup(changes: Partial<BatcherParts<Item, string>> = {}) {
+  const sent: { items: Item[]; answer(results?: (string | undefined)[]): void; fail(error: Error): void }[] = []
+  const send = (items: readonly Item[]) =>
+    new Promise<readonly (string | undefined)[]>((resolve, reject) => {
+      const results = items.map(({ id, number }) => `${id}:${number}`)
+      sent.push({ items: [...items], answer: (given = results) => resolve(given), fail: reject })
+    })
+  const batcher = new Batcher<Item, string>({
+    maxRows: 4,
+    maxInFlight: 1,
+    idOf: ({ id }) => id,
+    one: async (item) => (await send([item]))[0] as string,
+    many: send,
+    isOfOne: (error) => (error as Error).message === 'one of them',
+    ...(changes as object),
+  } as BatcherParts<Item, string>)
+  const turn = () => new Promise(setImmediate)
+  const submit = (...ids: string[]) => ids.map((id, number) => batcher.submit({ id, number }))
+  const idsOf = () => sent.map(({ items }) => items.map(({ id }) => id).join(''))
+  return { batcher, sent, turn, submit, idsOf }
+}
+
+test('sends one alone at once, and those that come meanwhile together', async () => {
+  const { sent, turn, submit, idsOf } = setup()
+  const [first] = submit('a')
+  await turn()
+  const rest = submit('b', 'c')
+  await turn()
+  expect(idsOf()).toEqual(['a'])
+  sent[0]?.answer()
+  expect(await first).toBe('a:0')
+  await turn()
+  await turn()
+  expect(idsOf()).toEqual(['a', 'bc'])
+  sent[1]?.answer()
+  expect(await Promise.all(rest)).toEqual(['b:0', 'c:1'])
+})
+
+test('puts what one turn of the event loop brings into one statement', async () => {
+  const { sent, turn, submit, idsOf } = setup()
+  const all = submit('a', 'b', 'c')
+  await turn()
+  expect(idsOf()).toEqual(['abc'])
+  sent[0]?.answer()
+  await Promise.all(all)
+})
+
+test('has no more rows in a statement, and no more statements under way, than it may; in the order in which they came', async () => {
+  const { turn, submit, idsOf, sent } = setup({ maxInFlight: 2 })
+  const all = submit(...'abcdefghij')
+  await turn()
+  expect(idsOf()).toEqual(['abcd', 'efgh'])
+  sent[1]?.answer()
+  await turn()
+  await turn()
+  expect(idsOf()).toEqual(['abcd', 'efgh', 'ij'])
+  for (const each of sent) each.answer()
+  await Promise.all(all)
+})
+
+test('never asks about the same id twice in one statement', async () => {
+  const { turn, submit, idsOf, sent } = setup()
+  const all = submit('a', 'b', 'a', 'a', 'c')
+  await turn()
+  expect(idsOf()).toEqual(['abc'])
+  sent[0]?.answer()
+  await turn()
+  await turn()
+  expect(idsOf()).toEqual(['abc', 'a'])
+  sent[1]?.answer()
+  await turn()
+  await turn()
+  sent[2]?.answer()
+  expect(await Promise.all(all)).toEqual(['a:0', 'b:1', 'a:2', 'a:3', 'c:4'])
+})
+
+test('asks alone about those that were left out, and does not let the next batch wait for them', async () => {
+  const { turn, submit, idsOf, sent } = setup()
+  const all = submit('a', 'b')
+  await turn()
+  const [next] = submit('c')
+  sent[0]?.answer(['a:0', undefined])
+  await turn()
+  await turn()
+  expect(idsOf()).toEqual(['ab', 'b', 'c'])
+  sent[2]?.answer()
+  expect(await next).toBe('c:0')
+  sent[1]?.answer(['b:1'])
+  expect(await Promise.all(all)).toEqual(['a:0', 'b:1'])
+})
+
+test('asks alone about each when one of them may be at fault, and gives each its own end', async () => {
+  const { turn, submit, idsOf, sent } = setup()
+  const all = Promise.allSettled(submit('a', 'b'))
+  await turn()
+  sent[0]?.fail(new Error('one of them'))
+  await turn()
+  expect(idsOf()).toEqual(['ab', 'a', 'b'])
+  sent[1]?.fail(new Error('it was a'))
+  sent[2]?.answer()
+  expect(await all).toMatchObject([{ reason: { message: 'it was a' } }, { value: 'b:1' }])
+})
+
+test('gives all the error of a statement that did not get through, and goes on', async () => {
+  const { turn, submit, sent } = setup()
+  const all = Promise.allSettled(submit('a', 'b'))
+  await turn()
+  sent[0]?.fail(new Error('the connection broke'))
+  expect(await all).toMatchObject([{ reason: { message: 'the connection broke' } }, { reason: { message: 'the connection broke' } }])
+  const [next] = submit('c')
+  await turn()
+  sent[1]?.answer()
+  expect(await next).toBe('c:0')
+})
+
+test('answers everybody, with their own answer, whatever comes and goes', async () => {
+  const outcomes = fc.constantFrom('answered', 'left out', 'one at fault')
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.constantFrom(...'abcdef'), { maxLength: 40 }),
+      fc.array(outcomes, { minLength: 1 }),
+      fc.integer({ min: 1, max: 5 }),
+      fc.integer({ min: 1, max: 3 }),
+      async (ids, ends, maxRows, maxInFlight) => {
+        let statements = 0
+        const batcher = new Batcher<Item, string>({
+          maxRows,
+          maxInFlight,
+          idOf: ({ id }) => id,
+          one: async ({ id, number }) => `${id}:${number}`,
+          async many(items) {
+            expect(items.length).toBeLessThanOrEqual(maxRows)
+            expect(new Set(items.map(({ id }) => id)).size).toBe(items.length)
+            const end = ends[statements++ % ends.length]
+            await new Promise(setImmediate)
+            if (end === 'one at fault') throw new Error('one of them')
+            return items.map(({ id, number }, index) => (end === 'left out' && index % 2 === 0 ? undefined : `${id}:${number}`))
+          },
+          isOfOne: () => true,
+        })
+        const answers = await Promise.all(ids.map((id, number) => batcher.submit({ id, number })))
+        expect(answers).toEqual(ids.map((id, number) => `${id}:${number}`))
+      },
+    ),
+    { numRuns: 50 },
+  )
+})
+
+describe('arrayLiteral', () => {
+  test.each([
+    [[], '{}'],
+    [['a', 'b-c', '1.5'], '{a,b-c,1.5}'],
+    [[1, -2.5, null], '{1,-2.5,NULL}'],
+    [['', 'NULL', 'null', 'a,b', '{}', ' '], '{"","NULL","null","a,b","{}"," "}'],
+    [['"', '\\', '\\"'], '{"\\"","\\\\","\\\\\\""}'],
+    [[Uint8Array.of(0, 255)], '{"\\\\x00ff"}'],
+  ])('%j', (values, literal) => {
+    expect(arrayLiteral(values)).toBe(literal)
+  })
+})

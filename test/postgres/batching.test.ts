@@ -1,0 +1,201 @@
+import { describe, expect, test } from 'vitest'
+import type { KeyClaim } from '../../src/index.js'
+import { type Connection, fromPg, type PostgresStoreOptions, postgresStore } from '../../src/stores/postgres/index.js'
+import { aClaim, aFinish, again, type Execute, take } from '../../src/testing/store-cases/store-case.js'
+import { useDatabase } from '../support/postgres/database.js'
+
+const database = useDatabase()
+
+/** A store whose statements are seen, and can be made to fail. */
+function setup(options: PostgresStoreOptions = {}, hook: (text: string) => void = () => {}) {
+  const connection = fromPg(database.pool)
+  const sent: string[] = []
+  const seen: Connection<unknown> = {
+    ...(connection as Connection<unknown>),
+    async query(text, values) {
+      sent.push(text)
+      hook(text)
+      return connection.query(text, values)
+    },
+  }
+  const store = postgresStore(seen, options)
+  return { store, sent, count: (pattern: RegExp) => sent.filter((text) => pattern.test(text)).length }
+}
+
+const batchedClaim = /with wanted as[\s\S]*insert into/
+const batchedWrite = /with wanted as[\s\S]*update/
+const singleClaim = /with existing as/
+
+const claims = (count: number, changes: Partial<KeyClaim> = {}) => Array.from({ length: count }, () => aClaim(changes))
+
+test('claims, finishes and releases of many requests are a few statements', async () => {
+  const { store, count, sent } = setup()
+  await store.keyClaim(aClaim())
+  sent.length = 0
+  const wanted = claims(200)
+  const held = (await Promise.all(wanted.map((claim) => store.keyClaim(claim)))) as Execute[]
+  expect(held.map(({ kind }) => kind)).toEqual(wanted.map(() => 'execute'))
+  const [finished, released] = [held.slice(0, 100), held.slice(100)]
+  await Promise.all([
+    ...finished.map((each) => store.keyFinish(aFinish(each))),
+    ...released.map(({ lease }) => store.keyRelease({ lease, reason: 'a test' })),
+  ])
+  expect(count(batchedClaim)).toBe(2)
+  expect(count(batchedWrite)).toBe(2)
+  expect(sent).toHaveLength(4)
+  const states = await Promise.all(wanted.map(async (claim) => (await store.keyRead(claim))?.state))
+  expect(states).toEqual(wanted.map((_, index) => (index < 100 ? 'complete' : 'pending')))
+})
+
+test('a request that is alone costs what it costs without', async () => {
+  const { store, sent, count } = setup()
+  await store.keyClaim(aClaim())
+  sent.length = 0
+  await store.keyFinish(aFinish(await take(store, aClaim())))
+  expect([sent.length, count(singleClaim), count(batchedClaim)]).toEqual([2, 1, 0])
+})
+
+test('is off on request', async () => {
+  const { store, count } = setup({ batch: false })
+  await Promise.all(claims(20).map((claim) => store.keyClaim(claim)))
+  expect([count(singleClaim), count(batchedClaim)]).toEqual([20, 0])
+})
+
+test('gives each its own verdict: new, replayed, mismatched, in progress, parked, taken over', async () => {
+  const { store, count } = setup()
+  const [replayed, mismatched, running, parked, left] = claims(5) as [KeyClaim, KeyClaim, KeyClaim, KeyClaim, KeyClaim]
+  await store.keyFinish(aFinish(await take(store, replayed)))
+  await store.keyFinish(aFinish(await take(store, mismatched)))
+  await take(store, running)
+  await store.keyPark({ lease: (await take(store, parked)).lease, answer: aFinish({} as never).answer, reason: 'a test' })
+  await store.keyRelease({ lease: (await take(store, left)).lease })
+  const other = { bytes: new Uint8Array([1]), differenceFrom: () => 'body' as const }
+  const asked = [aClaim(), again(replayed), again(mismatched, { fingerprint: other }), again(running), again(parked), again(left)]
+  const verdicts = await Promise.all(asked.map((claim) => store.keyClaim(claim)))
+  expect(verdicts.map(({ kind }) => kind)).toEqual(['execute', 'replay', 'mismatch', 'in-progress', 'parked', 'execute'])
+  expect(count(batchedClaim)).toBeGreaterThan(0)
+})
+
+test('has one winner among a hundred claims of one key, from two stores', async () => {
+  const [one, other] = [setup(), setup()]
+  const claim = aClaim()
+  const verdicts = await Promise.all(Array.from({ length: 100 }, (_, number) => (number % 2 ? one : other).store.keyClaim(again(claim))))
+  expect(verdicts.filter(({ kind }) => kind === 'execute')).toHaveLength(1)
+})
+
+test('two processes that claim the same keys in batches do not lock each other out', async () => {
+  const stores = [setup(), setup(), setup()]
+  for (let round = 0; round < 20; round += 1) {
+    const wanted = claims(64)
+    const verdicts = await Promise.all(
+      stores.flatMap(({ store }) => wanted.toSorted(() => Math.random() - 0.5).map((claim) => store.keyClaim(again(claim)))),
+    )
+    expect(verdicts.filter(({ kind }) => kind === 'execute')).toHaveLength(64)
+  }
+})
+
+describe('a row that somebody has locked', () => {
+  test('does not hold up the finishes of others, and is written when it is free', async () => {
+    const { store } = setup()
+    const held = await Promise.all(claims(10).map((claim) => take(store, claim)))
+    const [locked, ...free] = held as [Execute, ...Execute[]]
+    const frozen = await database.pool.connect()
+    await frozen.query('begin')
+    await frozen.query('select from oncekey.keys where tenant = $1 for update', [locked.lease.tenant])
+    const waiting = store.keyFinish(aFinish(locked))
+    expect(await Promise.all(free.map((each) => store.keyFinish(aFinish(each))))).toEqual(free.map(() => 'done'))
+    await frozen.query('rollback')
+    frozen.release()
+    expect(await waiting).toBe('done')
+  })
+
+  test('does not hold up the claims of others: a key that somebody inserts in an open transaction is asked for alone', async () => {
+    const { store, count } = setup()
+    const [locked, ...free] = claims(10) as [KeyClaim, ...KeyClaim[]]
+    await store.keyClaim(aClaim())
+    const open = await database.pool.connect()
+    await open.query('begin')
+    await postgresStore(fromPg(database.pool)).steps.keyClaimWithin(locked, open)
+    const waiting = store.keyClaim(again(locked))
+    const verdicts = await Promise.all(free.map((claim) => store.keyClaim(claim)))
+    expect(verdicts.map(({ kind }) => kind)).toEqual(free.map(() => 'execute'))
+    expect(count(singleClaim)).toBeGreaterThan(0)
+    await open.query('rollback')
+    open.release()
+    expect((await waiting).kind).toBe('execute')
+  })
+})
+
+test('what cannot be stored fails by itself, and not its neighbours', async () => {
+  const { store } = setup()
+  const [bad, ...good] = await Promise.all(claims(6).map((claim) => take(store, claim)))
+  // Postgres takes no NUL in a text; the engine never sends one.
+  const ends = await Promise.allSettled([
+    store.keyFinish(aFinish(bad as Execute, { reason: 'a\u0000b' })),
+    ...good.map((each) => store.keyFinish(aFinish(each))),
+  ])
+  expect(ends.map(({ status }) => status)).toEqual(['rejected', ...good.map(() => 'fulfilled')])
+  expect(ends[0]).toMatchObject({ reason: { code: 'store_failed' } })
+})
+
+test('a connection that breaks is an error for all of its batch, and the same claims again know themselves', async () => {
+  let breaks = true
+  const { store } = setup({}, (text) => {
+    if (!breaks || !batchedClaim.test(text)) return
+    breaks = false
+    throw Object.assign(new Error('reset'), { code: 'ECONNRESET' })
+  })
+  await store.keyClaim(aClaim())
+  const wanted = claims(5)
+  const first = await Promise.allSettled(wanted.map((claim) => store.keyClaim(claim)))
+  expect(first.map((end) => end.status === 'rejected' && end.reason.code)).toEqual(wanted.map(() => 'store_unavailable'))
+  const verdicts = await Promise.all(wanted.map((claim) => store.keyClaim(claim)))
+  expect(verdicts.map(({ kind }) => kind)).toEqual(wanted.map(() => 'execute'))
+})
+
+test('texts of any kind come through a batch as they are', async () => {
+  const { store, count } = setup()
+  const odd = ['NULL', 'null', '', '"', '\\', '{a,b}', "it's", 'ünï💥', '\n\t', '$1', '\\x41', ' lead and trail ']
+  const wanted = odd.filter((key) => key !== '').map((key) => aClaim({ key, scope: `s${key}`, tenant: `${crypto.randomUUID()}${key}` }))
+  const held = await Promise.all(wanted.map((claim) => take(store, claim)))
+  const headers = (key: string): [string, string][] => [['x-odd', encodeURIComponent(key)]]
+  await Promise.all(
+    held.map((each, index) => {
+      const key = wanted[index]?.key as string
+      const answer = { status: 200, headers: headers(key), body: new TextEncoder().encode(key) }
+      return store.keyFinish(aFinish(each, { answer, reason: key }))
+    }),
+  )
+  expect(count(batchedClaim) + count(batchedWrite)).toBeGreaterThanOrEqual(2)
+  for (const claim of wanted) {
+    const record = await store.keyRead(claim)
+    expect([record?.key, record?.scope, record?.reason]).toEqual([claim.key, claim.scope, claim.key])
+    expect(Buffer.from(record?.answer?.body ?? []).toString()).toBe(claim.key)
+    expect(record?.answer?.headers).toEqual(headers(claim.key))
+  }
+})
+
+test('goes by the primary key, in a table that nobody has analysed, and when it has grown', async () => {
+  const plans: string[] = []
+  const connection = fromPg(database.pool)
+  const explained: Connection<unknown> = {
+    ...(connection as Connection<unknown>),
+    async query(text, values) {
+      if (/with wanted as/.test(text)) plans.push(JSON.stringify(await connection.query(`explain ${text}`, values)))
+      return connection.query(text, values)
+    },
+  }
+  await database.pool.query(`
+    insert into oncekey.keys (tenant, id, scope, key, state, incarnation, owner, fence, after_failure, created_at, locked_until, due_at, expires_at, reap_after)
+    select 'many', gen_random_uuid(), 's', n::text, 'processing', gen_random_uuid(), gen_random_uuid(), 1, 'rerun', now(), now(), now(), now(), now()
+    from generate_series(1, 20000) as n`)
+  const store = postgresStore(explained)
+  await store.keyClaim(aClaim())
+  const held = await Promise.all(claims(64).map((claim) => take(store, claim)))
+  await Promise.all(held.map((each) => store.keyFinish(aFinish(each))))
+  expect(plans).toHaveLength(2)
+  for (const plan of plans) {
+    expect(plan).toContain('keys_pkey')
+    expect(plan).not.toContain('Seq Scan on keys')
+  }
+})

@@ -83,6 +83,20 @@ test('has one winner among a hundred claims of one key, from two stores', async 
   expect(verdicts.filter(({ kind }) => kind === 'execute')).toHaveLength(1)
 })
 
+test('a hundred duplicates of one key are one row of one statement, each with its own fingerprint compared', async () => {
+  const { store, sent } = setup()
+  const claim = aClaim()
+  await store.keyClaim(aClaim())
+  sent.length = 0
+  const other = { bytes: new Uint8Array([1]), differenceFrom: () => 'body' as const }
+  const asked = Array.from({ length: 100 }, (_, number) => again(claim, number % 2 ? { fingerprint: other } : {}))
+  const kinds = (await Promise.all(asked.map((each) => store.keyClaim(each)))).map(({ kind }) => kind)
+  expect(kinds.filter((kind) => kind === 'execute')).toHaveLength(1)
+  expect(kinds.filter((kind) => kind === 'in-progress')).toHaveLength(49)
+  expect(kinds.filter((kind) => kind === 'mismatch')).toHaveLength(50)
+  expect(sent).toHaveLength(1)
+})
+
 test('two processes that claim the same keys in batches do not lock each other out', async () => {
   const stores = [setup(), setup(), setup()]
   for (let round = 0; round < 20; round += 1) {

@@ -34,6 +34,8 @@ export function batchedVerbs(db: Queryable, { claim, finish, release }: Verbs, {
   const claims = new Batcher<WantedKey, Found | Empty>({
     ...limits,
     idOf: ({ id }) => id,
+    // A duplicate that waited with the first one finds the key as that one left it: it is not its own.
+    shared: (found) => (found === 'empty' ? found : { ...found, inserted: false }),
     one: async (wanted) => (await claim.one(db, wanted)) ?? 'empty',
     many: async (wanted) => (await claim.many(db, wanted)).map((found) => found ?? 'empty'),
   })

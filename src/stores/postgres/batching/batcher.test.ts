@@ -85,6 +85,27 @@ test('never asks about the same id twice in one statement', async () => {
   expect(await Promise.all(all)).toEqual(['a:0', 'b:1', 'a:2', 'a:3', 'c:4'])
 })
 
+test('lets those of the same id share one row and its answer, where that is right', async () => {
+  const { turn, submit, idsOf, sent } = setup({ shared: (result) => `${result}, shared` })
+  const all = submit('a', 'b', 'a', 'a')
+  await turn()
+  expect(idsOf()).toEqual(['ab'])
+  sent[0]?.answer()
+  expect(await Promise.all(all)).toEqual(['a:0', 'b:1', 'a:0, shared', 'a:0, shared'])
+})
+
+test('asks again for those that shared a row which failed', async () => {
+  const { turn, submit, idsOf, sent } = setup({ shared: (result) => `${result}, shared` })
+  const all = Promise.allSettled(submit('a', 'a', 'a'))
+  await turn()
+  sent[0]?.fail(new Error('reset'))
+  await turn()
+  await turn()
+  expect(idsOf()).toEqual(['a', 'a'])
+  sent[1]?.answer()
+  expect(await all).toMatchObject([{ reason: { message: 'reset' } }, { value: 'a:1' }, { value: 'a:1, shared' }])
+})
+
 test('asks alone about those that were left out, and does not let the next batch wait for them', async () => {
   const { turn, submit, idsOf, sent } = setup()
   const all = submit('a', 'b')

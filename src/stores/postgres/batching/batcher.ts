@@ -3,8 +3,12 @@ export interface BatcherParts<Item, Result> {
   readonly maxRows: number
   /** The most statements at the same time. */
   readonly maxInFlight: number
-  /** Items of the same id never share a statement. */
+  /** Items of the same id are one row of a statement, at most. */
   idOf(item: Item): string
+  /**
+   * What the answer to one item means for another one of the same id that waited with it. Undefined: such items go one after the other.
+   */
+  shared?(result: Result): Result
   one(item: Item): Promise<Result>
   /** Answers for each item in its place; undefined for one that must be asked about alone, because somebody has it locked. */
   many(items: readonly Item[]): Promise<readonly (Result | undefined)[]>
@@ -16,6 +20,8 @@ interface Waiting<Item, Result> {
   readonly item: Item
   resolve(result: Result): void
   reject(error: unknown): void
+  /** Others of the same id. */
+  readonly companions: Waiting<Item, Result>[]
 }
 
 /**
@@ -34,7 +40,7 @@ export class Batcher<Item, Result> {
 
   submit(item: Item): Promise<Result> {
     return new Promise((resolve, reject) => {
-      this.#queue.push({ item, resolve, reject })
+      this.#queue.push({ item, resolve, reject, companions: [] })
       this.#plan()
     })
   }
@@ -49,23 +55,20 @@ export class Batcher<Item, Result> {
     })
   }
 
-  /** Those that have waited longest, each id once: a second one goes with the next batch, and finds what became of the first. */
+  /** Those that have waited longest, each id once: a second one shares the answer, or goes with the next batch. */
   #take(): Waiting<Item, Result>[] {
-    const { maxRows, idOf } = this.#parts
-    const ids = new Set<string>()
-    const batch: Waiting<Item, Result>[] = []
+    const { maxRows, idOf, shared } = this.#parts
+    const batch = new Map<string, Waiting<Item, Result>>()
     const left: Waiting<Item, Result>[] = []
     for (const waiting of this.#queue) {
       const id = idOf(waiting.item)
-      if (batch.length >= maxRows || ids.has(id)) {
-        left.push(waiting)
-        continue
-      }
-      ids.add(id)
-      batch.push(waiting)
+      const first = batch.get(id)
+      if (first && shared) first.companions.push(waiting)
+      else if (first || batch.size >= maxRows) left.push(waiting)
+      else batch.set(id, waiting)
     }
     this.#queue = left
-    return batch
+    return [...batch.values()]
   }
 
   async #send(batch: readonly Waiting<Item, Result>[]): Promise<void> {
@@ -85,20 +88,40 @@ export class Batcher<Item, Result> {
       results = await many(batch.map(({ item }) => item))
     } catch (error) {
       if (isOfOne(error)) return this.#alone(batch)
-      for (const { reject } of batch) reject(error)
+      for (const waiting of batch) this.#fail(waiting, error)
       return
     }
     const leftOut: Waiting<Item, Result>[] = []
     for (const [index, waiting] of batch.entries()) {
       const result = results[index]
       if (result === undefined) leftOut.push(waiting)
-      else waiting.resolve(result)
+      else this.#answer(waiting, result)
     }
     // Not waited for: the next batch must not stand behind a row that somebody has locked.
     void this.#alone(leftOut)
   }
 
   async #alone(batch: readonly Waiting<Item, Result>[]): Promise<void> {
-    await Promise.all(batch.map(({ item, resolve, reject }) => this.#parts.one(item).then(resolve, reject)))
+    await Promise.all(
+      batch.map((waiting) =>
+        this.#parts.one(waiting.item).then(
+          (result) => this.#answer(waiting, result),
+          (error: unknown) => this.#fail(waiting, error),
+        ),
+      ),
+    )
+  }
+
+  #answer({ resolve, companions }: Waiting<Item, Result>, result: Result): void {
+    resolve(result)
+    for (const companion of companions) companion.resolve((this.#parts.shared as (result: Result) => Result)(result))
+  }
+
+  /** What was wrong with one need not be wrong with another. */
+  #fail({ reject, companions }: Waiting<Item, Result>, error: unknown): void {
+    reject(error)
+    if (companions.length === 0) return
+    this.#queue.unshift(...companions)
+    this.#plan()
   }
 }

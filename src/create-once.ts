@@ -9,6 +9,7 @@ import type { EncryptionOptions } from './core/key-ring.js'
 import { type PolicyOptions, resolvePolicy } from './core/policy.js'
 import { sealedStore } from './core/sealed-store.js'
 import type { AuditEntry, Store } from './core/store.js'
+import { AnswerCache } from './engine/answer-cache.js'
 import { type Logger, logTo } from './engine/event-log.js'
 import { type OnceEvent, reporter } from './engine/events.js'
 import { type ExecuteOptions, execute } from './engine/execute.js'
@@ -48,6 +49,11 @@ export interface OnceOptions<Tx = never> extends PolicyOptions {
   redact?: (answer: Answer) => Answer
   /** Encrypts answers and requests at rest. Default: they are stored as they are. */
   encryption?: EncryptionOptions
+  /**
+   * Keeps answers that were replayed in memory, up to `maxBytes` of them, so that further retries need no database. None is told past
+   * its retention. A key that somebody deletes by hand is told until then. Default: none, each replay is read from the store.
+   */
+  answerCache?: { maxBytes: number }
   /**
    * How long a request waits for the store before it gives up without having run.
    * Too low: a busy database turns requests away. Too high: they pile up while it is down. Default 5 s.
@@ -145,6 +151,10 @@ export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
       `maxAnswerBytes is ${String(maxAnswerBytes)}: it is a whole number from 0 to ${largestCapBytes}.`,
     )
   }
+  const { answerCache } = options
+  if (answerCache !== undefined && (!Number.isInteger(answerCache.maxBytes) || answerCache.maxBytes < 1)) {
+    throw new OncekeyError('option_invalid', `answerCache.maxBytes is ${String(answerCache.maxBytes)}: it is a whole number from 1 on.`)
+  }
   // Checked here, so that a wrong default is an error at start and not at the first request.
   resolvePolicy(options)
   const { logger, telemetry } = options
@@ -167,6 +177,7 @@ export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
     span: telemetry && guardedSpan(telemetry),
     leaseKeeper: new LeaseKeeper({ store, clock, random, report, apart: telemetry && guardedApart(telemetry) }),
     running: new RunningWork(clock),
+    answers: answerCache === undefined ? undefined : new AnswerCache(clock, answerCache.maxBytes),
     defaults: options,
     storeTimeoutMs: durationMs(storeTimeout, 'storeTimeout'),
     onEnqueued,

@@ -219,6 +219,8 @@ export type Verdict =
       readonly answer: Answer
       /** The life of the key that the answer is of. */
       readonly incarnation: string
+      /** How much longer it is kept, by the store's clock. */
+      readonly expiresInMs: number
       readonly settled?: boolean
     }
   | { readonly kind: 'in-progress'; readonly retryAfterMs: number }

@@ -4,36 +4,40 @@ import { execute, report } from './verdict.js'
 
 const answer = reply(201, { id: 'order-1' })
 const incarnation = 'a life'
+const known = { answer, incarnation, expiresAt: 5_000 }
+const now = 2_000
 
 describe('report', () => {
-  test('replays the stored answer with its state and the life of the key', () => {
-    expect(report({ state: 'complete', answer, incarnation }, { do: 'replay' })).toEqual({
+  test('replays the stored answer with its state, the life of the key, and how long it lasts', () => {
+    expect(report({ state: 'complete', ...known }, { do: 'replay' }, now)).toEqual({
       kind: 'replay',
       state: 'complete',
       answer,
       incarnation,
+      expiresInMs: 3_000,
     })
-    expect(report({ state: 'failed', answer, incarnation }, { do: 'replay' })).toEqual({
+    expect(report({ state: 'failed', ...known }, { do: 'replay' }, now)).toEqual({
       kind: 'replay',
       state: 'failed',
       answer,
       incarnation,
+      expiresInMs: 3_000,
     })
   })
 
   test('shows what a parked key says', () => {
-    expect(report({ state: 'parked', answer, incarnation }, { do: 'report-parked' })).toEqual({ kind: 'parked', answer })
+    expect(report({ state: 'parked', ...known }, { do: 'report-parked' }, now)).toEqual({ kind: 'parked', answer })
   })
 
   test('names the part that differs, and nothing of the stored answer', () => {
-    expect(report({ state: 'complete', answer, incarnation }, { do: 'report-mismatch', part: 'path' })).toEqual({
+    expect(report({ state: 'complete', ...known }, { do: 'report-mismatch', part: 'path' }, now)).toEqual({
       kind: 'mismatch',
       part: 'path',
     })
   })
 
   test('tells how long the lease still runs', () => {
-    const verdict = report({ state: 'processing', answer: null, incarnation }, { do: 'report-in-progress', retryAfterMs: 70 })
+    const verdict = report({ state: 'processing', ...known, answer: null }, { do: 'report-in-progress', retryAfterMs: 70 }, now)
     expect(verdict).toEqual({ kind: 'in-progress', retryAfterMs: 70 })
   })
 })

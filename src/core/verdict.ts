@@ -6,15 +6,16 @@ import type { Verdict } from './store.js'
 /** The decisions that change nothing: what they come to can be read off the record. */
 export type Report = Extract<Decision, { do: 'replay' | 'report-mismatch' | 'report-parked' | 'report-in-progress' }>
 
-type Known = Pick<KeyRecord, 'state' | 'answer' | 'incarnation'>
+type Known = Pick<KeyRecord, 'state' | 'answer' | 'incarnation' | 'expiresAt'>
 
-export function report(record: Known | undefined, decision: Report): Exclude<Verdict, { kind: 'execute' }> {
+/** `now` is the store's own, at which it decided. */
+export function report(record: Known | undefined, decision: Report, now: number): Exclude<Verdict, { kind: 'execute' }> {
   // Of a key that is not there, workers are told that it is somebody else's business.
   if (decision.do === 'report-in-progress') return { kind: 'in-progress', retryAfterMs: decision.retryAfterMs }
   if (decision.do === 'report-mismatch') return { kind: 'mismatch', part: decision.part }
-  const { state, answer, incarnation } = record as Known
+  const { state, answer, incarnation, expiresAt } = record as Known
   if (decision.do === 'report-parked') return { kind: 'parked', answer: answer as Answer }
-  return { kind: 'replay', state: state as 'complete' | 'failed', answer: answer as Answer, incarnation }
+  return { kind: 'replay', state: state as 'complete' | 'failed', answer: answer as Answer, incarnation, expiresInMs: expiresAt - now }
 }
 
 type Held = Pick<KeyRecord, 'tenant' | 'id' | 'incarnation' | 'fence' | 'owner' | 'recoveryPoint' | 'attempts' | 'request'>

@@ -43,8 +43,10 @@ export async function claimKey(parts: EngineParts, claim: KeyClaim, waitMs = 0):
 
 /** Each ask has the whole of the patience with the store. */
 async function ask(parts: EngineParts, claim: KeyClaim): Promise<{ verdict: Verdict; sentAt: number }> {
-  const { store, clock, storeTimeoutMs } = parts
+  const { store, clock, storeTimeoutMs, answers } = parts
   let sentAt = clock.monotonic()
+  const known = answers?.find(claim)
+  if (known) return { verdict: known, sentAt }
   const send = () => {
     sentAt = clock.monotonic()
     return store.keyClaim(claim)
@@ -55,6 +57,7 @@ async function ask(parts: EngineParts, claim: KeyClaim): Promise<{ verdict: Verd
   }
   try {
     const verdict = await patiently(send, { until: sentAt + storeTimeoutMs, tries: claimTries }, parts, late)
+    if (verdict.kind === 'replay') answers?.remember(claim, verdict, sentAt)
     return { verdict, sentAt }
   } catch (error) {
     parts.report(claim, { type: 'not-claimed', error })

@@ -4,6 +4,7 @@ import type { Fingerprint, FingerprintRequest } from '../core/fingerprint/finger
 import type { KeyRef } from '../core/key.js'
 import type { PolicyOptions } from '../core/policy.js'
 import type { KeyStore, Store } from '../core/store.js'
+import type { AnswerCache } from './answer-cache.js'
 import type { Report, ReportWorker } from './events.js'
 import type { LeaseKeeper } from './lease-keeper.js'
 import type { RunningWork } from './running-work.js'
@@ -20,6 +21,8 @@ export interface EngineParts {
   readonly span: Span | undefined
   readonly leaseKeeper: LeaseKeeper
   readonly running: RunningWork
+  /** Undefined unless it is asked for. */
+  readonly answers: AnswerCache | undefined
   readonly defaults: PolicyOptions
   readonly storeTimeoutMs: number
   /** Told of each key that was left to workers by this process. */

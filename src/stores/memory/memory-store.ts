@@ -54,8 +54,9 @@ export function memoryStore({ clock = systemClock }: { clock?: Clock } = {}): St
 
     async keyPeek(claim) {
       const record = records.get(keyId(checkKeyRef(claim)))
-      const decision = decide(record, claim, clock.now())
-      return isReport(decision) ? report(record as KeyRecord, decision) : undefined
+      const now = clock.now()
+      const decision = decide(record, claim, now)
+      return isReport(decision) ? report(record, decision, now) : undefined
     },
 
     async keyRead(ref) {
@@ -99,7 +100,7 @@ export function memoryStore({ clock = systemClock }: { clock?: Clock } = {}): St
           settled = true
           continue
         default:
-          return { ...report(record, decision), ...(settled ? { settled } : {}) }
+          return { ...report(record, decision, now), ...(settled ? { settled } : {}) }
       }
     }
   }

@@ -77,7 +77,7 @@ export function claimer(tables: Tables, find: ReturnType<typeof keyClaim> = keyC
     const found = await look(db, wanted.tenant, keyId(checkKeyRef(wanted)))
     if (!found) return undefined
     const decision = decide(found.record, wanted, found.now)
-    return isReport(decision) ? report(found.record, decision) : undefined
+    return isReport(decision) ? report(found.record, decision, found.now) : undefined
   }
 
   /** What a found key comes to; undefined if it changed meanwhile, and must be looked at again. */
@@ -108,7 +108,7 @@ export function claimer(tables: Tables, find: ReturnType<typeof keyClaim> = keyC
       case 'create':
         return undefined
       default:
-        return report(record, decision)
+        return report(record, decision, now)
     }
   }
 }

@@ -1,0 +1,80 @@
+import type { Clock } from '../core/clock.js'
+import type { KeyRef } from '../core/key.js'
+import type { KeyClaim, Verdict } from '../core/store.js'
+
+type Replay = Extract<Verdict, { kind: 'replay' }>
+
+interface Entry {
+  readonly replay: Replay
+  /** What the request asked that was given this answer. Null: nothing was compared. */
+  readonly fingerprint: Uint8Array | null
+  /** On the monotonic clock, and never later than the record's own end. */
+  readonly until: number
+  readonly bytes: number
+}
+
+/** What an entry weighs beside its body: its names, its fingerprint, and the objects around them. */
+const overheadBytes = 1_024
+
+/**
+ * Answers that were replayed, for those who ask again. A finished answer does not change until it expires, so it may be told without the
+ * store; each entry ends when the record does, by the store's own word, less the time that the word was on its way. Bounded: what was not
+ * asked for longest goes first.
+ */
+export class AnswerCache {
+  readonly #clock: Clock
+  readonly #maxBytes: number
+  readonly #entries = new Map<string, Entry>()
+  #bytes = 0
+
+  constructor(clock: Clock, maxBytes: number) {
+    this.#clock = clock
+    this.#maxBytes = maxBytes
+  }
+
+  /** The verdict on a claim, if it is known. */
+  find(claim: KeyClaim): Extract<Verdict, { kind: 'replay' | 'mismatch' }> | undefined {
+    const name = nameOf(claim)
+    const entry = this.#entries.get(name)
+    if (!entry) return undefined
+    this.#drop(name, entry)
+    if (entry.until <= this.#clock.monotonic()) return undefined
+    this.#keep(name, entry)
+    if (claim.fingerprint === null) return copyOf(entry.replay)
+    // What it was compared with is not known: the store has it.
+    if (entry.fingerprint === null) return undefined
+    const part = claim.fingerprint.differenceFrom(entry.fingerprint)
+    return part ? { kind: 'mismatch', part } : copyOf(entry.replay)
+  }
+
+  /** `sentAt`: when the store was asked, on the monotonic clock. It answered later, so the record lasts longer than this says. */
+  remember(claim: KeyClaim, { settled: _, ...replay }: Replay, sentAt: number): void {
+    const { body, headers } = replay.answer
+    const bytes = overheadBytes + body.length + headers.reduce((sum, [name, value]) => sum + name.length + value.length, 0)
+    if (bytes > this.#maxBytes / 2) return
+    const name = nameOf(claim)
+    const before = this.#entries.get(name)
+    if (before) this.#drop(name, before)
+    this.#keep(name, { replay: copyOf(replay), fingerprint: claim.fingerprint?.bytes ?? null, until: sentAt + replay.expiresInMs, bytes })
+    for (const [oldest, entry] of this.#entries) {
+      if (this.#bytes <= this.#maxBytes) break
+      this.#drop(oldest, entry)
+    }
+  }
+
+  #keep(name: string, entry: Entry): void {
+    this.#entries.set(name, entry)
+    this.#bytes += entry.bytes
+  }
+
+  #drop(name: string, entry: Entry): void {
+    this.#entries.delete(name)
+    this.#bytes -= entry.bytes
+  }
+}
+
+/** Bytes that are given away may be changed. */
+const copyOf = (replay: Replay): Replay => ({ ...replay, answer: { ...replay.answer, body: new Uint8Array(replay.answer.body) } })
+
+/** No name has a NUL in it. */
+const nameOf = ({ tenant, scope, key }: KeyRef) => `${tenant}\0${scope}\0${key}`

@@ -1,5 +1,5 @@
 import type { KeysSweep, Sweep } from '../../../core/store.js'
-import type { Queryable } from '../connections/connection.js'
+import type { Queryable, Row } from '../connections/connection.js'
 import type { Tables } from '../tables.js'
 import { keysTakeBack } from './keys-take-back.js'
 import { upkeepTurn } from './upkeep-turn.js'
@@ -17,28 +17,46 @@ export function keysSweep(tables: Tables) {
   return async (db: Queryable, { holder, turnMs, limit, after }: KeysSweep): Promise<Sweep> => {
     const frontier = await turn.take(db, holder, turnMs)
     if (frontier === undefined) return { turn: false }
-    const page = await look(db, after ?? frontier, limit)
-    const held = page.rows.filter(({ state }) => state === 'processing')
+    const from = after ?? frontier
+    const { now, held, next } = await look(db, from, limit)
     const { swept, seen } = await takeBack(db, held)
     // Rows that were locked just now, or changed under our hands, are looked at again.
     const missed = held.find(({ id }) => !seen.has(id))
-    const isFull = page.rows.length === limit
-    const last = page.rows.at(-1)?.due_at as string | undefined
-    await turn.advance(db, holder, missed?.due_at ?? (isFull && last ? last : page.now))
-    // A page of one moment only would be the same page again.
-    return { turn: true, swept, lookedUpTo: isFull && last && last !== after ? last : null }
+    await turn.advance(db, holder, { from, to: missed?.due_at ?? next ?? now })
+    return { turn: true, swept, lookedUpTo: next }
   }
+}
+
+interface DueKeys {
+  /** Up to when there was anything to look at. */
+  readonly now: string
+  readonly held: readonly Row[]
+  /** The moment at which the next page begins; null if this is the last one. */
+  readonly next: string | null
 }
 
 function lookAtDueKeys({ keys }: Tables) {
   const clock = 'select clock_timestamp()::text as now'
+  const columns = 'key.tenant, key.id::text as id, key.state, key.due_at::text as due_at'
   const text = `
-    select key.tenant, key.id::text as id, key.state, key.due_at::text as due_at from ${keys} as key
+    select ${columns} from ${keys} as key
     where key.due_at >= $1::text::timestamptz and key.due_at <= $2::text::timestamptz
     order by key.due_at limit $3`
+  const heldAt = `select ${columns} from ${keys} as key where key.due_at = $1::text::timestamptz and key.state = 'processing'`
+  const nextMoment = `
+    select key.due_at::text as due_at from ${keys} as key
+    where key.due_at > $1::text::timestamptz and key.due_at <= $2::text::timestamptz
+    order by key.due_at limit 1`
 
-  return async (db: Queryable, from: string, limit: number) => {
+  return async (db: Queryable, from: string, limit: number): Promise<DueKeys> => {
     const now = (await db.query(clock, []))[0]?.now as string
-    return { now, rows: await db.query(text, [from, now, limit]) }
+    const rows = await db.query(text, [from, now, limit])
+    const [first, last] = [rows[0]?.due_at as string, rows.at(-1)?.due_at as string]
+    const held = rows.filter(({ state }) => state === 'processing')
+    if (rows.length < limit) return { now, held, next: null }
+    if (first !== last) return { now, held, next: last }
+    // A page of one moment only would be the same page again: such a moment is looked at as a whole.
+    const [next] = await db.query(nextMoment, [last, now])
+    return { now, held: await db.query(heldAt, [last]), next: (next?.due_at as string | undefined) ?? null }
   }
 }

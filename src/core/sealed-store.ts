@@ -2,6 +2,7 @@ import type { Answer } from './answer.js'
 import { checkKeyRef, type KeyRef, keyId } from './key.js'
 import { type EncryptionOptions, type KeyRing, keyRing } from './key-ring.js'
 import type { KeyRecord } from './record.js'
+import { longestDelayMs } from './retry-delay.js'
 import { openAnswer, openRequest, type Place, sealAnswer, sealRequest } from './sealing.js'
 import type { EnqueueVerdict, KeyClaim, StepStore, Store, Verdict } from './store.js'
 
@@ -25,8 +26,12 @@ export function sealedStore<Tx>(store: Store<Tx>, encryption?: EncryptionOptions
       try {
         return openedVerdict(ring, claim, verdict)
       } catch (error) {
-        // The key was taken for nothing. Left alone, its lease would run out, and it would count as work that crashed.
-        if (verdict.kind === 'execute') await store.keyRelease({ lease: verdict.lease, reason: cannotOpen }).catch(() => {})
+        // The key was taken for nothing. Left alone, its lease would run out, and it would count as work that crashed. Due at once, it
+        // would keep workers from all others.
+        if (verdict.kind === 'execute') {
+          const dueInMs = longestDelayMs(verdict.attempts)
+          await store.keyRelease({ lease: verdict.lease, reason: cannotOpen, dueInMs }).catch(() => {})
+        }
         throw error
       }
     },

@@ -10,6 +10,7 @@ import { claimKey } from './claim.js'
 import type { OnceEvent } from './events.js'
 import type { ExecuteOptions } from './execute.js'
 import type { EngineParts } from './parts.js'
+import { RunningWork } from './running-work.js'
 
 const second = 1_000
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve))
@@ -27,6 +28,7 @@ async function setup({ storeTimeoutMs = 5 * second } = {}) {
     clock,
     report,
     storeTimeoutMs,
+    running: new RunningWork(clock),
     random: { uuid: () => crypto.randomUUID(), fraction: () => 0.5 },
   } as unknown as EngineParts
   const claim = aClaim()

@@ -24,14 +24,14 @@ const askAgainMs = 20
  * it knows itself, so a lost acknowledgement costs a repeat, and a key that is given back or abandoned meanwhile is taken over.
  */
 export async function claimKey(parts: EngineParts, claim: KeyClaim, waitMs = 0): Promise<Claimed> {
-  const { clock } = parts
+  const { clock, running } = parts
   let since = clock.monotonic()
   const until = since + waitMs
   crashPoint('claim:before')
   for (;;) {
     const { verdict, sentAt } = await ask(parts, claim)
     const leftMs = until - clock.monotonic()
-    if (verdict.kind !== 'in-progress' || leftMs <= 0) {
+    if (verdict.kind !== 'in-progress' || leftMs <= 0 || !running.isOpen) {
       crashPoint('claim:after')
       return { verdict, since }
     }
@@ -39,6 +39,22 @@ export async function claimKey(parts: EngineParts, claim: KeyClaim, waitMs = 0):
     since = sentAt
     await new Promise<void>((resolve) => clock.schedule(resolve, Math.min(askAgainMs, leftMs)))
   }
+}
+
+/**
+ * The same for a process that may stop meanwhile: a key that it is given then is given back at once, untouched. Should even that fail, its
+ * lease runs out.
+ */
+export async function claimUnlessStopping(parts: EngineParts, claim: KeyClaim, waitMs: number): Promise<Claimed> {
+  const { store, running, clock, storeTimeoutMs } = parts
+  running.assertOpen()
+  const claimed = await claimKey(parts, claim, waitMs)
+  if (running.isOpen || claimed.verdict.kind !== 'execute') return claimed
+  const { lease } = claimed.verdict
+  const release = () => store.keyRelease({ lease, reason: 'claimed by a process that was stopping' })
+  await patiently(release, { until: clock.monotonic() + storeTimeoutMs, tries: claimTries }, parts).catch(() => {})
+  running.assertOpen()
+  return claimed
 }
 
 /** Each ask has the whole of the patience with the store. */

@@ -4,15 +4,15 @@ import type { OncekeyError } from '../core/errors.js'
 import { checkName, derivedKey } from '../core/key.js'
 import type { AfterFailure, Policy } from '../core/policy.js'
 import type { Lease } from '../core/record.js'
+import { retryDelayMs } from '../core/retry-delay.js'
 import { storableText } from '../core/storable-text.js'
 import type { KeyClaim, StepRecord, Verdict, WriteResult } from '../core/store.js'
 import { outcomeUnknown, workFailed } from '../core/system-answers.js'
-import { claimKey } from './claim.js'
+import { claimUnlessStopping } from './claim.js'
 import { type Holding, leaseLost } from './lease-keeper.js'
 import { type Outcome, outcomeOf } from './outcome.js'
 import type { EngineParts } from './parts.js'
 import { type Patience, patiently } from './patience.js'
-import { retryDelayMs } from './retry-delay.js'
 import type { SpanAttributes } from './telemetry.js'
 
 /** One holder's attempt at a key, as the work sees it. */
@@ -59,27 +59,35 @@ export async function withKey<R extends Answer>(
   waitMs: number,
   work: (held: Held) => Promise<Outcome<R>>,
 ): Promise<Outcome<R>> {
-  parts.running.assertOpen()
-  const { verdict, since } = await claimKey(parts, claim, waitMs)
-  if (verdict.kind !== 'execute') return outcomeOf(parts, claim, verdict)
-  const { kind: _, lease, ...before } = verdict
-  const { leaseMs, maxRunMs } = policy
-  reportExecuting(parts, claim, verdict)
-  const startedAt = parts.clock.monotonic()
-  const holding = parts.leaseKeeper.hold(claim, { lease, leaseMs, maxRunMs, since })
-  const held: Held = { parts, claim, policy, lease, holding, startedAt, before }
-  const run = () => (parts.span ? parts.span('oncekey.run', runAttributes(claim, verdict), () => work(held)) : work(held))
-  try {
-    return await parts.running.during({ abandon: (error) => abandon(held, error) }, run)
-  } finally {
-    holding.letGo()
-  }
+  const claiming = claimUnlessStopping(parts, claim, waitMs)
+  // A process that stops waits for the claim, too: it may come back with a key.
+  let abandonNow = async (_: OncekeyError): Promise<void> => void (await claiming.catch(() => {}))
+  return parts.running.during({ abandon: (error) => abandonNow(error) }, async () => {
+    const { verdict, since } = await claiming
+    if (verdict.kind !== 'execute') return outcomeOf(parts, claim, verdict)
+    const { kind: _, lease, ...before } = verdict
+    const { leaseMs, maxRunMs } = policy
+    reportExecuting(parts, claim, verdict)
+    const startedAt = parts.clock.monotonic()
+    const holding = parts.leaseKeeper.hold(claim, { lease, leaseMs, maxRunMs, since })
+    const held: Held = { parts, claim, policy, lease, holding, startedAt, before }
+    abandonNow = (error) => abandon(held, error)
+    try {
+      return await (parts.span ? parts.span('oncekey.run', runAttributes(claim, verdict), () => work(held)) : work(held))
+    } finally {
+      holding.letGo()
+    }
+  })
 }
 
-/** The work goes on until it notices, but from here on the fence keeps it from storing anything, as if it had crashed. */
+/**
+ * The work goes on until it notices, but from here on it can store nothing, as if it had crashed: what it makes of being told to stop is no
+ * answer to the request.
+ */
 async function abandon(held: Held, error: OncekeyError): Promise<void> {
-  held.holding.abort(error)
-  await settleFailure(held, { afterFailure: held.claim.afterFailure, error, dueInMs: 0 })
+  const settled = settleFailure(held, { afterFailure: held.claim.afterFailure, error, dueInMs: 0 })
+  held.holding.giveUp(error)
+  await settled
 }
 
 type Execution = Extract<Verdict, { kind: 'execute' }>

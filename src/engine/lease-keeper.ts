@@ -20,14 +20,14 @@ export interface Holding {
   readonly signal: AbortSignal
   /** Until when, on the monotonic clock, the lease is certain. */
   certainUntil(): number
-  /** True once the store said that somebody else has the key. */
+  /** True once the store said that somebody else has the key, or once it was given up. */
   isLost(): boolean
   /** Reports the loss, once: whoever notices it first. */
   tellLost(): void
   /** The last write is under way: from now on a heartbeat that finds nothing to renew may be its doing. */
   ending(): void
-  /** Tells the work to stop, because its key is about to be taken from it. */
-  abort(reason: OncekeyError): void
+  /** The key is being given back under the work's hands: it is told to stop, and whatever it makes of that is not stored. */
+  giveUp(reason: OncekeyError): void
   /** Stops the heartbeats. */
   letGo(): void
 }
@@ -90,7 +90,12 @@ export class LeaseKeeper {
       ending: () => {
         held.ending = true
       },
-      abort: (reason) => controller.abort(reason),
+      giveUp: (reason) => {
+        held.standing = 'lost'
+        // Whoever gives it back tells that.
+        held.lossTold = true
+        controller.abort(reason)
+      },
       letGo: () => {
         this.#held.delete(held)
         if (this.#held.size === 0) this.#planBeat()

@@ -12,7 +12,12 @@ export class RunningWork {
   readonly #clock: Clock
   readonly #underway = new Set<Underway>()
   #isOpen = true
-  #whenIdle: () => void = () => {}
+  #whenIdle: (() => void)[] = []
+  #tellStopped = () => {}
+  /** Settled once the process has stopped: what goes on then has no key any more. */
+  readonly stopped = new Promise<void>((resolve) => {
+    this.#tellStopped = resolve
+  })
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -33,8 +38,7 @@ export class RunningWork {
     try {
       return await run()
     } finally {
-      this.#underway.delete(work)
-      if (this.#underway.size === 0) this.#whenIdle()
+      this.#end([work])
     }
   }
 
@@ -43,18 +47,27 @@ export class RunningWork {
     this.#isOpen = false
     await this.#idle(withinMs)
     const late = [...this.#underway]
+    // Before it is done: whoever else stops need not do it again.
+    this.#underway.clear()
     await Promise.all(late.map((work) => work.abandon(takenBack())))
+    this.#end(late)
+    this.#tellStopped()
     return { abandoned: late.length }
+  }
+
+  #end(works: readonly Underway[]): void {
+    for (const work of works) this.#underway.delete(work)
+    if (this.#underway.size === 0) for (const tell of this.#whenIdle.splice(0)) tell()
   }
 
   #idle(withinMs: number): Promise<void> {
     if (this.#underway.size === 0) return Promise.resolve()
     return new Promise((resolve) => {
       const cancel = this.#clock.schedule(resolve, withinMs)
-      this.#whenIdle = () => {
+      this.#whenIdle.push(() => {
         cancel()
         resolve()
-      }
+      })
     })
   }
 }

@@ -30,6 +30,8 @@ async function commitFinish<Tx, R extends Answer>(ledger: Ledger<Tx>, work: (tx:
       ledger.stagingIn(tx, async (jobs) => {
         const finished = checkAnswer(await work(tx))
         crashPoint('finish:worked')
+        // It may have been given up meanwhile, and the release may still be on its way.
+        if (ledger.held.holding.isLost()) ledger.lose()
         const kept = parts.keep(claim, finished)
         const { retention } = policy
         ledger.held.holding.ending()

@@ -1,7 +1,7 @@
 import type { Answer } from '../core/answer.js'
 import { durationMs } from '../core/duration.js'
 import { isStoreTrouble, OncekeyError } from '../core/errors.js'
-import { checkKeyRef, keyId } from '../core/key.js'
+import { checkKeyRef, type KeyRef, keyId } from '../core/key.js'
 import type { KeyClaim, StepStore } from '../core/store.js'
 import { outcomeUnknown } from '../core/system-answers.js'
 import { type Held, settleFailure, withKey } from '../engine/held.js'
@@ -71,12 +71,25 @@ export function defineOperation<Tx, Schema extends StandardSchema | undefined, R
 
     async resume({ tenant, key }, { maxAttempts } = {}) {
       const ref = checkKeyRef({ tenant, scope: name, key })
-      const patience = { until: parts.clock.monotonic() + parts.storeTimeoutMs, tries: 3 }
-      const record = await patiently(() => parts.store.keyRead(ref), patience, parts)
-      if (!record?.request) throw new OncekeyError('input_invalid', `There is no stored request to resume for key ${key} of ${name}.`)
-      const claim = { ...newClaim(), ...ref, fingerprint: null, request: record.request, worker: true }
+      if (!(await hasRequest(ref))) throw nothingStored(key)
+      const claim = { ...newClaim(), ...ref, fingerprint: null, request: null, worker: true }
       return attempt(claim, { storeErrors: options.storeErrors, maxAttempts })
     },
+  }
+
+  /** One that cannot be opened counts: the claim says why, and lets the key rest. */
+  async function hasRequest(ref: KeyRef): Promise<boolean> {
+    const patience = { until: parts.clock.monotonic() + parts.storeTimeoutMs, tries: 3 }
+    try {
+      return Boolean((await patiently(() => parts.store.keyRead(ref), patience, parts))?.request)
+    } catch (error) {
+      if (isStoreTrouble(error)) throw error
+      return true
+    }
+  }
+
+  function nothingStored(key: string): OncekeyError {
+    return new OncekeyError('input_invalid', `There is no stored request to resume for key ${key} of ${name}.`)
   }
 
   async function attempt(
@@ -93,7 +106,9 @@ export function defineOperation<Tx, Schema extends StandardSchema | undefined, R
       }
       return runBody<Tx, R>(held, { steps: () => store, afterFailure }, async (run) => {
         // What was first received is what counts, also when a retry sent something that is merely equal.
-        const input = await validated(options.input as Schema, inputFromBytes(request ?? (claim.request as Uint8Array)))
+        const received = request ?? claim.request
+        if (!received) throw nothingStored(claim.key)
+        const input = await validated(options.input as Schema, inputFromBytes(received))
         if (!input.issues) return body(run, input.value)
         throw new OncekeyError('input_invalid', `The stored input of this key does not fit the schema of ${name} any more.`)
       })

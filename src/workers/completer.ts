@@ -29,12 +29,15 @@ export function completer<Tx>(once: Once<Tx>, { every = '1s', slots = 10, maxAtt
   const { running } = once.internals.parts
   const underWay = new Map<string, Promise<void>>()
   let counts = noCounts()
+  let isStarted = false
+  /** At the last look more were waiting than had room. */
+  let isCrowded = false
 
   const service = createService({
     ...parts,
     intervalMs: durationMs(every, 'every'),
-    async run() {
-      await fillSlots()
+    async run(stopping) {
+      await fillSlots(() => !stopping.aborted)
       return takeCounts()
     },
   })
@@ -42,43 +45,67 @@ export function completer<Tx>(once: Once<Tx>, { every = '1s', slots = 10, maxAtt
   return {
     name: service.name,
     start() {
+      isStarted = true
       onEnqueued.add(beginIfFree)
       service.start()
     },
     async stop() {
+      isStarted = false
       onEnqueued.delete(beginIfFree)
       await service.stop()
-      await Promise.all(underWay.values())
+      // Work whose key was given back may go on for ever.
+      await Promise.race([Promise.all(underWay.values()), running.stopped])
     },
     async runOnce() {
-      for (await fillSlots(); underWay.size > 0; await fillSlots()) await Promise.race(underWay.values())
-      return takeCounts()
+      const startedAt = parts.clock.monotonic()
+      // Each key once: one that cannot even be claimed is as it was before.
+      const tried = new Set<string>()
+      const fill = () => fillSlots(() => true, tried)
+      for (await fill(); underWay.size > 0; await fill()) await Promise.race(underWay.values())
+      const taken = takeCounts()
+      parts.onRun(taken, parts.clock.monotonic() - startedAt)
+      return taken
     },
   }
 
-  async function fillSlots(): Promise<void> {
-    const free = slots - underWay.size
-    if (free <= 0 || !running.isOpen) return
+  async function fillSlots(goesOn: () => boolean, tried = new Set<string>()): Promise<void> {
+    if (underWay.size >= slots || !running.isOpen) return
     // More than fit, in any order: other processes look at the same moment, and should not all try the same ones.
     const waiting = await upkeep.keysWaiting({ scopes: [...operations.keys()], limit: 2 * slots })
+    if (!goesOn()) return
     const shuffled = waiting.map((ref) => ({ ref, order: parts.random.fraction() })).sort((one, other) => one.order - other.order)
-    for (const { ref } of shuffled) beginIfFree(ref)
+    for (const { ref } of shuffled) if (!tried.has(keyId(ref)) && beginIfFree(ref)) tried.add(keyId(ref))
+    isCrowded = waiting.some((ref) => !underWay.has(keyId(ref)))
   }
 
-  function beginIfFree(ref: KeyRef): void {
+  function beginIfFree(ref: KeyRef): boolean {
     const id = keyId(ref)
-    if (underWay.size >= slots || underWay.has(id)) return
-    const work = carryOn(ref).finally(() => underWay.delete(id))
+    if (underWay.size >= slots || underWay.has(id)) return false
+    const work = carryOn(ref).then((isDone) => {
+      underWay.delete(id)
+      if (isDone && isCrowded && isStarted) lookAgain()
+    })
     underWay.set(id, work)
+    return true
   }
 
-  /** What an operation throws is told by its events, and it is due again later. */
-  async function carryOn({ tenant, scope, key }: KeyRef): Promise<void> {
+  /** What waits behind those that had room need not wait for the next turn. What goes wrong is told by that one. */
+  function lookAgain(): void {
+    isCrowded = false
+    fillSlots(() => isStarted).catch(() => {})
+  }
+
+  /** What an operation throws is told by its events, and it is due again later. True if the key is done with. */
+  async function carryOn({ tenant, scope, key }: KeyRef): Promise<boolean> {
     try {
       const outcome = await operations.get(scope)?.resume({ tenant, key }, { maxAttempts })
-      counts[outcome?.kind === 'executed' ? 'completed' : outcome?.kind === 'parked' ? 'parked' : 'elsewhere'] += 1
+      // Not stored: the next attempt has to do it.
+      const isDone = outcome?.kind === 'executed' && outcome.stored
+      counts[isDone ? 'completed' : outcome?.kind === 'executed' ? 'failed' : outcome?.kind === 'parked' ? 'parked' : 'elsewhere'] += 1
+      return isDone
     } catch {
       counts.failed += 1
+      return false
     }
   }
 

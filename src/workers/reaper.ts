@@ -1,7 +1,7 @@
 import { type Duration, durationMs } from '../core/duration.js'
 import type { Once } from '../create-once.js'
 import { checkCount, upkeepOf, workerParts } from './parts.js'
-import { createService, type Service } from './service.js'
+import { createService, rest, type Service } from './service.js'
 
 export interface ReaperOptions {
   /** How often it looks. Too low: statements for nothing. Too high: the table is larger than it need be. Default 30 s. */
@@ -38,7 +38,7 @@ export function reaper<Tx>(once: Once<Tx>, { every = '30s', batch = 1_000, perSe
         const reaped = await store.keyReap({ limit: batch })
         counts.reaped += reaped
         more = reaped === batch
-        if (more) await pause(pauseMs - (clock.monotonic() - startedAt))
+        if (more) await rest(clock, Math.max(0, pauseMs - (clock.monotonic() - startedAt)), stopping)
       }
       for (let more = true; more && !stopping.aborted; ) {
         const ended = await upkeep.keysTimeOut({ limit: batch })
@@ -51,8 +51,4 @@ export function reaper<Tx>(once: Once<Tx>, { every = '30s', batch = 1_000, perSe
       return counts
     },
   })
-
-  function pause(delayMs: number): Promise<void> | void {
-    if (delayMs > 0) return new Promise((resolve) => clock.schedule(resolve, delayMs))
-  }
 }

@@ -110,6 +110,23 @@ describe('stop', () => {
     expect(runs[1]?.stopping.aborted).toBe(false)
   })
 
+  test('does not keep it from being started again at once', async () => {
+    const { service, runs, settled } = setup()
+    service.start()
+    const both = [service.stop(), service.stop()]
+    service.start()
+    expect(runs).toHaveLength(1)
+    runs[0]?.end({})
+    await Promise.all(both)
+    expect(runs).toHaveLength(2)
+    expect(runs[1]?.stopping.aborted).toBe(false)
+    const stopped = service.stop()
+    runs[1]?.end({})
+    await stopped
+    await settled()
+    expect(runs).toHaveLength(2)
+  })
+
   test('of what never started is nothing', async () => {
     await setup().service.stop()
   })

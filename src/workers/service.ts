@@ -33,14 +33,17 @@ export function createService({ name, clock, random, intervalMs, run, onRun, onE
   return {
     name,
     start() {
-      if (loop) return
+      if (loop && !stopping.signal.aborted) return
       stopping = new AbortController()
-      loop = repeat(stopping.signal)
+      const { signal } = stopping
+      loop = loop ? loop.then(() => repeat(signal)) : repeat(signal)
     },
     async stop() {
       stopping.abort()
-      await loop
-      loop = undefined
+      const ending = loop
+      await ending
+      // It may have been started again meanwhile.
+      if (loop === ending) loop = undefined
     },
     runOnce: () => measured(new AbortController().signal),
   }
@@ -53,7 +56,7 @@ export function createService({ name, clock, random, intervalMs, run, onRun, onE
         // The database may be away for a while: the next go comes as planned.
         onError(error)
       }
-      await rest(intervalMs * (0.5 + random.fraction() / 2), signal)
+      await rest(clock, intervalMs * (0.5 + random.fraction() / 2), signal, { background: true })
     }
   }
 
@@ -63,17 +66,18 @@ export function createService({ name, clock, random, intervalMs, run, onRun, onE
     onRun(counts, clock.monotonic() - startedAt)
     return counts
   }
+}
 
-  function rest(delayMs: number, signal: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      if (signal.aborted) return resolve()
-      const end = () => {
-        cancel()
-        signal.removeEventListener('abort', end)
-        resolve()
-      }
-      const cancel = clock.schedule(end, delayMs, { background: true })
-      signal.addEventListener('abort', end)
-    })
-  }
+/** Waits, but no longer than until `signal` is aborted. */
+export function rest(clock: Clock, delayMs: number, signal: AbortSignal, options: { background?: boolean } = {}): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve()
+    const end = () => {
+      cancel()
+      signal.removeEventListener('abort', end)
+      resolve()
+    }
+    const cancel = clock.schedule(end, delayMs, options)
+    signal.addEventListener('abort', end)
+  })
 }

@@ -111,3 +111,17 @@ test('refuses schema names that are none', async () => {
     await expect(migrate(connection(), { schema })).rejects.toMatchObject({ code: 'option_invalid' })
   }
 })
+
+test('the sweeper finds what was held before there was one, and passes over what was finished then', async () => {
+  const schema = 'before_upkeep'
+  await migrate(connection(), { schema }, migrations.slice(0, 2))
+  await database.pool.query(`
+    insert into ${schema}.keys (tenant, id, scope, key, state, locked_until, answer_status, answer_headers, incarnation, owner, fence, after_failure, created_at, expires_at, reap_after)
+    select 't', gen_random_uuid(), 's', n::text, case when n = 1 then 'processing' else 'complete' end, case when n = 1 then now() - interval '1 day' end,
+           case when n > 1 then 200 end, case when n > 1 then '[]' end, gen_random_uuid(), gen_random_uuid(), 1, 'rerun', now(), 'infinity', 'infinity'
+    from generate_series(1, 50) as n`)
+  await migrate(connection(), { schema })
+  const { upkeep } = postgresStore(connection(), { schema })
+  const page = await upkeep.keysSweep({ holder: crypto.randomUUID(), turnMs: 1_000, limit: 10 })
+  expect(page).toMatchObject({ swept: [{ key: '1', to: 'pending' }], lookedUpTo: null })
+})

@@ -1,7 +1,9 @@
+import { randomBytes } from 'node:crypto'
 import type pg from 'pg'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { type Once, OncekeyError, type OperationRun, reply } from '../../src/index.js'
+import { createOnce, type KeyRef, type Once, OncekeyError, type OperationRun, reply } from '../../src/index.js'
+import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
 import { completer, sweeper, workers } from '../../src/workers/index.js'
 import { codeOf } from '../support/code-of.js'
 import { useDatabase } from '../support/postgres/database.js'
@@ -220,6 +222,110 @@ test('trouble with the store is not the fault of the operation: it does not park
   await advance(hour)
   expect(await completer(once, { maxAttempts: 1 }).runOnce()).toEqual({ ...none, failed: 1 })
   expect((await record())?.state).toBe('pending')
+})
+
+test('lets requests rest that it cannot open, and comes to those behind them', async () => {
+  const { newOnce, tenant, advance, store } = await setup(database)
+  const scope = `pay-${tenant}`
+  const sealed = { store: postgresStore(fromPg(database.pool)), encryption: { keys: [{ id: 'lost', key: randomBytes(32) }] } }
+  const ended = createOnce(sealed).operation(scope, {}, paid)
+  for (let number = 0; number < 5; number += 1) await ended.enqueue({ tenant, key: `sealed-${number}`, input: null })
+  const once = newOnce()
+  await once.operation(scope, {}, paid).enqueue({ tenant, key: 'plain', input: null })
+  const service = completer(once, { slots: 2 })
+  expect(await service.runOnce()).toEqual({ ...none, completed: 1, failed: 5 })
+  expect(await service.runOnce()).toEqual(none)
+  expect(await store.keyRead({ tenant, scope, key: 'sealed-0' })).toMatchObject({ state: 'pending', attempts: 1 })
+  await advance(hour)
+  expect(await service.runOnce()).toEqual({ ...none, failed: 5 })
+})
+
+test('tries a key once in one go that cannot be claimed', async () => {
+  const { tenant, advance } = await setup(database)
+  const connection = fromPg(database.pool)
+  // A server that has become a standby, which the pool has not noticed.
+  const standby: typeof connection = {
+    ...connection,
+    query: async (text, values) =>
+      text.includes('update')
+        ? Promise.reject(Object.assign(new Error('cannot execute UPDATE in a read-only transaction'), { code: '25006' }))
+        : connection.query(text, values),
+  }
+  const scope = `pay-${tenant}`
+  const failing = createOnce({ store: postgresStore(connection) }).operation(scope, {}, () => {
+    throw new Error('first')
+  })
+  await failing.run({ tenant, key: 'k', input: null }).catch(() => {})
+  await advance(hour)
+  const once = createOnce({ store: postgresStore(standby), storeTimeout: '1s' })
+  once.operation(scope, {}, paid)
+  expect(await completer(once).runOnce()).toEqual({ ...none, failed: 1 })
+})
+
+test('begins nothing more once it was told to stop, also if it was looking just then', async () => {
+  const { advance, record, once } = await abandoned('k', paid)
+  await advance(hour)
+  const locked = await database.pool.connect()
+  await locked.query('begin')
+  await locked.query('lock table oncekey.keys')
+  const service = completer(once)
+  service.start()
+  await waitUntil('it looks', async () => (await database.pool.query('select from pg_locks where not granted')).rows.length > 0)
+  const stopped = service.stop()
+  await locked.query('rollback')
+  locked.release()
+  await stopped
+  expect((await record())?.state).toBe('pending')
+})
+
+test('works off what waits without a rest in between', async () => {
+  const { once, tenant } = await setup(database)
+  let done = 0
+  const operation = once.operation(`pay-${tenant}`, {}, () => {
+    done += 1
+    return paid()
+  })
+  for (let number = 0; number < 25; number += 1) await operation.enqueue({ tenant, key: `key-${number}`, input: null })
+  const service = completer(once, { slots: 2, every: '1h' })
+  service.start()
+  await waitUntil('all are done', () => done === 25)
+  await service.stop()
+})
+
+test('tells of a single go, too', async () => {
+  const { once, eventsOf } = await abandoned('k', paid)
+  await completer(once).runOnce()
+  expect(eventsOf('worker-ran')).toEqual([{ type: 'worker-ran', worker: 'completer', counts: none, durationMs: expect.any(Number) }])
+})
+
+test('runs nothing of an earlier life of the key on a later one', async () => {
+  const { once, tenant, abandon, advance, store } = await setup(database)
+  const scope = `pay-${tenant}`
+  const inputs: unknown[] = []
+  const operation = once.operation(scope, { retention: '1h' }, (_, input) => {
+    inputs.push(input)
+    if (inputs.length === 1) throw new Error('first')
+    return paid()
+  })
+  await operation.run({ tenant, key: 'k', input: 'old' }).catch(() => {})
+  // Between the look at the stored request and the claim, the key ends, expires, and is used anew by work that keeps no request.
+  const keyRead = once.internals.parts.store.keyRead
+  Object.assign(once.internals.parts.store, {
+    async keyRead(ref: KeyRef) {
+      const record = await keyRead(ref)
+      Object.assign(once.internals.parts.store, { keyRead })
+      await store.keyFinish({
+        ...{ lease: await abandon('k', { scope }), state: 'complete', answer: { status: 201, headers: [], body: new Uint8Array() } },
+        retention: { ms: hour, from: 'creation', floorMs: 0 },
+      })
+      await advance(2 * hour)
+      await abandon('k', { scope })
+      await advance(leaseMs + 1)
+      return record
+    },
+  })
+  await expect(operation.resume({ tenant, key: 'k' })).rejects.toMatchObject({ code: 'input_invalid' })
+  expect(inputs).toEqual(['old'])
 })
 
 describe('options', () => {

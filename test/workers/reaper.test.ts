@@ -1,8 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import { reply } from '../../src/index.js'
+import { fromPg, postgresOperator } from '../../src/stores/postgres/index.js'
 import { reaper } from '../../src/workers/index.js'
 import { codeOf } from '../support/code-of.js'
 import { useDatabase } from '../support/postgres/database.js'
+import { waitUntil } from '../support/wait-until.js'
 import { setup } from './setup.js'
 
 const database = useDatabase()
@@ -51,6 +53,62 @@ test('parks what nobody came back for, and tells so', async () => {
   expect(await record('left')).toMatchObject({ state: 'parked', reason: 'nobody came back for it within its retention' })
   expect(eventsOf('parked')).toMatchObject([{ tenant, key: 'left' }])
   expect((await once.execute(options, () => reply(201))).kind).toBe('parked')
+})
+
+test('gives a key time that a person lets wait again, also if its retention was over long ago', async () => {
+  const { once, tenant, advance, abandon, record } = await setup(database)
+  const operator = postgresOperator(fromPg(database.pool))
+  const options = (key: string, retention: '1h' | 'forever' = '1h') =>
+    ({ tenant, scope: 'pay', key, fingerprint: false, afterFailure: 'park', retention }) as const
+  const fails = () => {
+    throw new Error('never again')
+  }
+  await expect(once.execute(options('resolved'), fails)).rejects.toThrow()
+  await expect(once.execute(options('for ever', 'forever'), fails)).rejects.toThrow()
+  await expect(once.execute({ ...options('retried'), afterFailure: 'rerun' }, fails)).rejects.toThrow()
+  await abandon('released', { retention: { ms: 3_600_000, from: 'creation', floorMs: 0 } })
+  await advance(3 * day)
+  expect(await reaper(once).runOnce()).toEqual({ ...nothing, parked: 1 })
+  await advance(3 * day)
+
+  for (const key of ['resolved', 'for ever']) await once.resolve({ tenant, scope: 'pay', key }, { as: 'did-not-happen' })
+  const seen = async (key: string) => (await record(key)) as NonNullable<Awaited<ReturnType<typeof record>>>
+  expect(await operator.keyRetry(await seen('retried'), { note: 'n' })).toBe(true)
+  expect(await operator.keyReleaseByHand(await seen('released'), { note: 'n', fromLiveHolder: false, rerun: false })).toBe(true)
+  expect(await reaper(once).runOnce()).toEqual(nothing)
+  expect((await once.execute(options('resolved'), () => reply(201))).kind).toBe('executed')
+  await advance(2 * 3_600_000)
+  expect(await reaper(once).runOnce()).toEqual({ reaped: 1, timedOut: 0, parked: 2 })
+  expect((await record('for ever'))?.state).toBe('pending')
+})
+
+test('stops while it pauses between two batches', async () => {
+  const { once, tenant } = await setup(database)
+  await database.pool.query(
+    `insert into oncekey.keys (tenant, id, scope, key, state, answer_status, answer_headers, incarnation, owner, fence, after_failure, created_at, due_at, expires_at, reap_after)
+     select $1, gen_random_uuid(), 's', n::text, 'complete', 200, '[]', gen_random_uuid(), gen_random_uuid(), 1, 'rerun', now(), now(), now(), now()
+     from generate_series(1, 601) as n`,
+    [tenant],
+  )
+  const left = async () => (await database.pool.query('select from oncekey.keys where tenant = $1', [tenant])).rows.length
+  const service = reaper(once, { batch: 600, perSecond: 1 })
+  service.start()
+  await waitUntil('a batch is reaped', async () => (await left()) === 1)
+  await service.stop()
+  expect(await left()).toBe(1)
+})
+
+test('is not held up by a frozen transaction', async () => {
+  const { once, tenant, advance, abandon } = await setup(database)
+  await abandon('locked')
+  await advance(2 * day)
+  const frozen = await database.pool.connect()
+  await frozen.query('begin')
+  await frozen.query(`update oncekey.keys set reason = 'frozen' where tenant = $1`, [tenant])
+  const { parked } = await reaper(once).runOnce()
+  await frozen.query('rollback')
+  frozen.release()
+  expect(parked).toBe(0)
 })
 
 test('makes a key due again that the sweeper must have overlooked', async () => {

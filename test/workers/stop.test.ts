@@ -1,7 +1,9 @@
 import { expect, test } from 'vitest'
-import { reply } from '../../src/index.js'
-import { completer } from '../../src/workers/index.js'
+import { createOnce, reply } from '../../src/index.js'
+import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
+import { completer, workers } from '../../src/workers/index.js'
 import { useDatabase } from '../support/postgres/database.js'
+import { waitUntil } from '../support/wait-until.js'
 import { setup } from './setup.js'
 
 const database = useDatabase()
@@ -101,6 +103,131 @@ test.each([
   open()
   await expect(work).rejects.toMatchObject({ code: 'lease_lost' })
   expect((await record('k'))?.state).toBe(state)
+})
+
+test('gives back a key that it is given while it stops, before anything is done with it', async () => {
+  const { once, tenant, record } = await setup(database)
+  let ran = false
+  const work = once.execute({ ...options(tenant, 'k'), afterFailure: 'park' }, () => {
+    ran = true
+    return reply(201)
+  })
+  work.catch(() => {})
+  expect(await once.stop({ within: '10m' })).toEqual({ abandoned: 0 })
+  await expect(work).rejects.toMatchObject({ code: 'shutting_down' })
+  expect([ran, (await record('k'))?.state]).toEqual([false, 'pending'])
+})
+
+test('waits for a claim past the deadline, and gives back what it comes to', async () => {
+  const { once, tenant, record } = await setup(database)
+  // Another claim of the same key is not committed, so this one waits for it.
+  const other = await database.pool.connect()
+  await other.query('begin')
+  await postgresStore(fromPg(database.pool)).steps.keyClaimWithin(
+    {
+      ...{
+        tenant,
+        scope: 'pay',
+        key: 'k',
+        owner: crypto.randomUUID(),
+        fingerprint: null,
+        leaseMs: 1_000,
+        afterFailure: 'rerun',
+        request: null,
+      },
+      ...{ retention: { ms: 86_400_000, from: 'creation', floorMs: 0 }, worker: false },
+    },
+    other,
+  )
+  let ran = false
+  const work = once.execute(options(tenant, 'k'), () => {
+    ran = true
+    return reply(201)
+  })
+  work.catch(() => {})
+  const stopping = once.stop({ within: 1 })
+  await new Promise((resolve) => setTimeout(resolve, 1))
+  await waitUntil('the claim waits', async () => (await database.pool.query('select from pg_locks where not granted')).rows.length > 0)
+  await other.query('rollback')
+  other.release()
+  expect(await stopping).toEqual({ abandoned: 1 })
+  await expect(work).rejects.toMatchObject({ code: 'shutting_down' })
+  expect([ran, (await record('k'))?.state]).toEqual([false, 'pending'])
+})
+
+test('does not wait with those who wait for a key', async () => {
+  const { once, tenant, abandon } = await setup(database)
+  await abandon('k')
+  const work = once.execute({ ...options(tenant, 'k'), wait: '10m' }, () => reply(201))
+  expect(await once.stop({ within: '10m' })).toEqual({ abandoned: 0 })
+  expect((await work).kind).toBe('in-progress')
+})
+
+test('stores nothing that the work makes of being stopped', async () => {
+  const { tenant, record } = await setup(database)
+  const { arrived, open, pass } = gate()
+  const { open: send, pass: held } = gate()
+  const connection = fromPg(database.pool)
+  // The answer is at the database before the release is.
+  const slow: typeof connection = {
+    ...connection,
+    async query(text, values) {
+      if (text.includes('waiting = true, due_at')) await held()
+      return connection.query(text, values)
+    },
+  }
+  const once = createOnce({ store: postgresStore(slow) })
+  const work = once.execute(options(tenant, 'k'), async ({ signal }) => {
+    signal.addEventListener('abort', open)
+    await pass()
+    return reply(502, { error: 'the provider did not answer' })
+  })
+  work.catch(() => {})
+  await arrived
+  const stopping = once.stop({ within: 1 })
+  await expect(work).rejects.toMatchObject({ code: 'lease_lost' })
+  send()
+  expect(await stopping).toEqual({ abandoned: 1 })
+  expect((await record('k'))?.state).toBe('pending')
+})
+
+test('may be asked twice: the first one ends when the work does, and no key is given back twice', async () => {
+  const { once, tenant, eventsOf } = await setup(database)
+  const { arrived, open, pass } = gate()
+  const work = once.execute(options(tenant, 'k'), async () => {
+    await pass()
+    return reply(201)
+  })
+  work.catch(() => {})
+  await arrived
+  const patient = once.stop({ within: '10m' })
+  expect(await once.stop({ within: 1 })).toEqual({ abandoned: 1 })
+  expect(await once.stop({ within: 1 })).toEqual({ abandoned: 0 })
+  open()
+  expect(await patient).toEqual({ abandoned: 0 })
+  await expect(work).rejects.toMatchObject({ code: 'lease_lost' })
+  expect(eventsOf('released')).toHaveLength(1)
+  expect(eventsOf('lease-lost')).toEqual([])
+})
+
+test('background work does not wait for what was given back, and does not end by itself', async () => {
+  const { once, newOnce, tenant, store, advance } = await setup(database)
+  const failing = newOnce().operation('stubborn', {}, () => {
+    throw new Error('first')
+  })
+  await failing.run({ tenant, key: 'k', input: null }).catch(() => {})
+  await advance(3_600_000)
+  const { arrived, open, pass } = gate()
+  once.operation('stubborn', {}, async () => {
+    await pass()
+    return reply(201)
+  })
+  const background = workers(once)
+  background.start()
+  await arrived
+  await Promise.all([background.stop(), once.stop({ within: 1 })])
+  expect((await store.keyRead({ tenant, scope: 'stubborn', key: 'k' }))?.state).toBe('pending')
+  open()
 })
 
 test('waits for local work, whose transaction is all or nothing', async () => {

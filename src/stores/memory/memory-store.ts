@@ -44,8 +44,10 @@ export function memoryStore({ clock = systemClock }: { clock?: Clock } = {}): St
     },
 
     async keyRelease({ lease, reason = null, dueInMs = 0 }) {
-      due.set(lease.id, clock.now() + dueInMs)
-      return write(lease, 'pending', () => ({ reason }))
+      return write(lease, 'pending', () => {
+        due.set(lease.id, clock.now() + dueInMs)
+        return { reason }
+      })
     },
 
     async keyPark({ lease, answer, reason }) {
@@ -90,6 +92,7 @@ export function memoryStore({ clock = systemClock }: { clock?: Clock } = {}): St
       switch (decision.do) {
         case 'create':
         case 'recreate':
+          due.delete(id)
           return admit(save(begin(id, claim, now)))
         case 'recognise':
           return admit(record as KeyRecord)

@@ -117,7 +117,7 @@ create index audit_key on :schema.audit (tenant, key_id, at);
 -- What background work goes by. The claim sets it once and a finish does not touch it, so finishes stay heap-only.
 
 -- When somebody should look whether the key is still being worked on: at the end of its first lease, then whenever the sweeper says.
--- Of a key that waits: when a worker may take it. (Rows from before this release are looked at first.)
+-- Of a key that waits: when a worker may take it. (Rows from before this release: those that are held, now. Nobody looks at the others.)
 alter table :schema.keys add column due_at timestamptz not null default '-infinity';
 alter table :schema.keys alter column due_at drop default;
 -- True while the key is pending: it waits for a client that comes back, or for a worker.
@@ -125,6 +125,7 @@ alter table :schema.keys add column waiting boolean not null default false;
 -- How often a worker, and not a client, has taken the key.
 alter table :schema.keys add column attempts integer not null default 0;
 update :schema.keys set waiting = true where state = 'pending';
+update :schema.keys set due_at = clock_timestamp() where state = 'processing';
 alter table :schema.keys add check (waiting = (state = 'pending'));
 
 create index keys_due_at on :schema.keys (due_at);
@@ -140,7 +141,7 @@ create table :schema.upkeep (
   holder     uuid,
   held_until timestamptz not null default '-infinity'
 );
-insert into :schema.upkeep (name, frontier) values ('sweep', '-infinity');
+insert into :schema.upkeep (name, frontier) values ('sweep', 'epoch');
 `,
   },
 ]

@@ -1,6 +1,7 @@
 import { storableText } from '../../../core/storable-text.js'
 import type { Queryable } from '../connections/connection.js'
 import type { Tables } from '../tables.js'
+import { waitsAnewUntil } from './key-row.js'
 import type { SeenKey } from './key-summary.js'
 import { noted } from './together.js'
 
@@ -20,7 +21,8 @@ export interface ReleaseByHand {
 export function keyReleaseByHand(tables: Tables) {
   const write = `
     update ${tables.keys}
-    set state = 'pending', fence = fence + 1, locked_until = null, waiting = true, due_at = clock_timestamp(), reason = $5
+    set state = 'pending', fence = fence + 1, locked_until = null, waiting = true, due_at = clock_timestamp(), reason = $5,
+        expires_at = ${waitsAnewUntil}
     where tenant = $1 and id = $2::uuid and incarnation = $3::uuid and fence = $4 and state = 'processing'
       and ($6::boolean or locked_until <= clock_timestamp()) and ($7::boolean or after_failure = 'rerun')
     returning tenant, id, incarnation, fence, reason`

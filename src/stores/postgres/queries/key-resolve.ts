@@ -2,7 +2,7 @@ import type { KeyResolve, ResolveResult, StepRecord } from '../../../core/store.
 import type { Queryable } from '../connections/connection.js'
 import type { Tables } from '../tables.js'
 import { expiryAtFinish } from './key-finish.js'
-import { answerValues, retentionValue } from './key-row.js'
+import { answerValues, retentionValue, waitsAnewUntil } from './key-row.js'
 import type { SeenKey } from './key-summary.js'
 import { together, togetherValues } from './together.js'
 
@@ -19,6 +19,7 @@ export function keyResolve(tables: Tables) {
       update ${tables.keys}
       set state = 'pending', fence = fence + 1, reason = $5, parked_step = null, recovery_point = coalesce($7, recovery_point),
           waiting = true, due_at = clock_timestamp(), attempts = 0,
+          expires_at = ${waitsAnewUntil},
           answer_status = null, answer_headers = null, answer_body = null, answer_omitted_bytes = null
       where ${parked} and parked_step is not distinct from $6
       returning tenant, id, incarnation, fence, reason`,

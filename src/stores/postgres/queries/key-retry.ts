@@ -1,6 +1,7 @@
 import { storableText } from '../../../core/storable-text.js'
 import type { Queryable } from '../connections/connection.js'
 import type { Tables } from '../tables.js'
+import { waitsAnewUntil } from './key-row.js'
 import type { SeenKey } from './key-summary.js'
 import { noted } from './together.js'
 
@@ -13,6 +14,7 @@ export function keyRetry(tables: Tables) {
   const write = `
     update ${tables.keys}
     set state = 'pending', fence = fence + 1, waiting = true, due_at = clock_timestamp(), attempts = 0,
+        expires_at = ${waitsAnewUntil},
         reason = case when state = 'parked' then left($5::text || coalesce(' (it was parked: ' || reason || ')', ''), 500) else reason end,
         answer_status = null, answer_headers = null, answer_body = null, answer_omitted_bytes = null
     where tenant = $1 and id = $2::uuid and incarnation = $3::uuid and fence = $4

@@ -35,6 +35,10 @@ export function afterRetention(moment: string, ms: string): string {
   return `case when ${ms}::float8 is null then 'infinity'::timestamptz else ${after(moment, ms)} end`
 }
 
+/** When nobody need wait any more for a key that a person lets wait again: its retention, counted anew. */
+export const waitsAnewUntil = `case when reap_after < 'infinity' then greatest(expires_at, clock_timestamp() + (reap_after - created_at))
+    else expires_at end`
+
 /** The value for `afterRetention`. */
 export function retentionValue(ms: number): number | null {
   return Number.isFinite(ms) ? ms : null

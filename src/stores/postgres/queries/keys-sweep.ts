@@ -1,5 +1,5 @@
 import type { KeysSweep, Sweep } from '../../../core/store.js'
-import type { Queryable } from '../connections/connection.js'
+import type { Queryable, Row } from '../connections/connection.js'
 import type { Tables } from '../tables.js'
 import { keysTakeBack } from './keys-take-back.js'
 import { upkeepTurn } from './upkeep-turn.js'
@@ -18,37 +18,45 @@ export function keysSweep(tables: Tables) {
     const frontier = await turn.take(db, holder, turnMs)
     if (frontier === undefined) return { turn: false }
     const from = after ?? frontier
-    let page = await look(db, from, limit)
-    // So many are due at the same moment that it fills a page, as after a migration: then the page must be larger than that.
-    for (let larger = limit * 10; page.isFull && page.last === from; larger *= 10) page = await look(db, from, larger)
-    const { swept, seen } = await takeBack(db, page.held)
+    const { now, held, next } = await look(db, from, limit)
+    const { swept, seen } = await takeBack(db, held)
     // Rows that were locked just now, or changed under our hands, are looked at again.
-    const missed = page.held.find(({ id }) => !seen.has(id))
-    await turn.advance(db, holder, missed?.due_at ?? page.last)
-    return { turn: true, swept, lookedUpTo: page.isFull ? page.last : null }
+    const missed = held.find(({ id }) => !seen.has(id))
+    await turn.advance(db, holder, { from, to: missed?.due_at ?? next ?? now })
+    return { turn: true, swept, lookedUpTo: next }
   }
 }
 
-/** What is due from that moment on, in its order: those that are held, and how far it has looked. */
+interface DueKeys {
+  /** Up to when there was anything to look at. */
+  readonly now: string
+  readonly held: readonly Row[]
+  /** The moment at which the next page begins; null if this is the last one. */
+  readonly next: string | null
+}
+
 function lookAtDueKeys({ keys }: Tables) {
   const clock = 'select clock_timestamp()::text as now'
+  const columns = 'key.tenant, key.id::text as id, key.state, key.due_at::text as due_at'
   const text = `
-    with page as materialized (
-      select tenant, id, state, due_at from ${keys}
-      where due_at >= $1::text::timestamptz and due_at <= $2::text::timestamptz
-      order by due_at limit $3
-    )
-    select tenant, id::text as id, due_at::text as due_at, row_number() over (order by due_at)::integer as place, null as count
-    from page where state = 'processing'
-    union all
-    select null, null, max(due_at)::text, null, count(*)::integer from page`
+    select ${columns} from ${keys} as key
+    where key.due_at >= $1::text::timestamptz and key.due_at <= $2::text::timestamptz
+    order by key.due_at limit $3`
+  const heldAt = `select ${columns} from ${keys} as key where key.due_at = $1::text::timestamptz and key.state = 'processing'`
+  const nextMoment = `
+    select key.due_at::text as due_at from ${keys} as key
+    where key.due_at > $1::text::timestamptz and key.due_at <= $2::text::timestamptz
+    order by key.due_at limit 1`
 
-  return async (db: Queryable, from: string, limit: number) => {
+  return async (db: Queryable, from: string, limit: number): Promise<DueKeys> => {
     const now = (await db.query(clock, []))[0]?.now as string
     const rows = await db.query(text, [from, now, limit])
-    const summary = rows.find(({ count }) => count !== null)
-    const isFull = summary?.count === limit
-    const held = rows.filter(({ count }) => count === null).toSorted((one, other) => one.place - other.place)
-    return { isFull, held, last: isFull ? (summary?.due_at as string) : now }
+    const [first, last] = [rows[0]?.due_at as string, rows.at(-1)?.due_at as string]
+    const held = rows.filter(({ state }) => state === 'processing')
+    if (rows.length < limit) return { now, held, next: null }
+    if (first !== last) return { now, held, next: last }
+    // A page of one moment only would be the same page again: such a moment is looked at as a whole.
+    const [next] = await db.query(nextMoment, [last, now])
+    return { now, held: await db.query(heldAt, [last]), next: (next?.due_at as string | undefined) ?? null }
   }
 }

@@ -37,10 +37,17 @@ export function keysTimeOut(tables: Tables) {
       returning key.*
     )${audited(tables, 'ended', { what: 'state', detail: 'reason' })}
     select tenant, scope, key, fence, state, reason from ended`
+  const unheardOf = `key.state = 'processing' and key.locked_until <= clock_timestamp() - interval '1 minute'
+      and key.due_at <= clock_timestamp() - interval '1 minute'`
   const overlooked = `
-    update ${keys} as key set due_at = clock_timestamp()
-    where key.reap_after < 'infinity' and key.reap_after <= (select clock_timestamp()) and key.state = 'processing'
-      and key.locked_until <= clock_timestamp() - interval '1 minute' and key.due_at <= clock_timestamp() - interval '1 minute'`
+    with found as materialized (
+      select key.tenant, key.id from ${keys} as key
+      where key.reap_after < 'infinity' and key.reap_after <= (select clock_timestamp()) and ${unheardOf}
+      order by key.tenant, key.id
+      ${skippingLocked}
+    )
+    update ${keys} as key set due_at = clock_timestamp() from found
+    where key.tenant = found.tenant and key.id = found.id and ${unheardOf}`
 
   return async (db: Queryable, limit: number): Promise<EndedKey[]> => {
     await db.query(overlooked, [])

@@ -1,11 +1,5 @@
 // The documentation is held to the sources: what is listed there exists, what exists is listed there, and its code compiles.
-import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { basename, dirname, join, relative, resolve } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { type Duration, durationMs } from '../../src/core/duration.js'
 import { neverReplayed } from '../../src/core/kept-answer.js'
@@ -18,47 +12,7 @@ import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
 import { instruments } from '../../src/telemetry/instruments.js'
 import { manualClock } from '../../src/testing/index.js'
 import { useDatabase } from '../support/postgres/database.js'
-
-const root = fileURLToPath(new URL('../..', import.meta.url))
-const read = (path: string) => readFileSync(join(root, path), 'utf8')
-
-/** README.md and everything under docs/, as paths from the root. */
-const pages = [
-  ...['README.md'].filter((path) => existsSync(join(root, path))),
-  ...readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' })
-    .filter((path) => path.endsWith('.md'))
-    .map((path) => `docs/${path.replaceAll('\\', '/')}`)
-    .sort(),
-]
-
-/** The text under a heading of the second level, up to the next one. */
-function section(page: string, heading: string): string {
-  const [, text] = read(page).split(`\n## ${heading}\n`)
-  if (text === undefined) throw new Error(`${page} has no section "${heading}"`)
-  return text.split('\n## ')[0] as string
-}
-
-/** The cells of each table row that begins with a name in backticks, by that name. */
-function rows(text: string): Map<string, string[]> {
-  const lines = [...text.matchAll(/^\| `([^`]+)` \|(.*)\|$/gm)]
-  return new Map(lines.map(([, name, cells]) => [name as string, (cells as string).split('|').map((cell) => cell.trim())]))
-}
-
-/** The names of an interface's own members, from its source text. */
-function membersOf(name: string, path: string): string[] {
-  const [, body = ''] = new RegExp(`\\ninterface ${name}\\b[^{]*\\{\\n(.*?)\\n\\}`, 's').exec(read(path).replaceAll('export ', '')) ?? []
-  const members = [...body.matchAll(/^ {2}(?:readonly )?(\w+)\??[:(<]/gm)].map(([, member]) => member as string)
-  if (members.length === 0) throw new Error(`${path} has no interface ${name} with members`)
-  return members
-}
-
-/** The values of a discriminating field in a union type, from its source text. */
-function variantsOf(type: string, field: string, path: string): string[] {
-  const [, union = ''] = new RegExp(`\\nexport type ${type}\\b(.*?)\\n\\n`, 's').exec(read(path)) ?? []
-  const found = new Set([...union.matchAll(new RegExp(`readonly ${field}: '([^']+)'`, 'g'))].map(([, value]) => value as string))
-  if (found.size === 0) throw new Error(`${path} has no type ${type} with a field ${field}`)
-  return [...found]
-}
+import { membersOf, read, rows, section, variantsOf } from './pages.js'
 
 describe('errors.md', () => {
   const page = 'docs/reference/errors.md'
@@ -336,125 +290,4 @@ describe('postgres.md', () => {
     const tables = columns.filter(({ table }) => table !== 'migrations')
     expect(tables.filter(({ table, column }) => !text.includes(`\`oncekey.${table}\``) || !text.includes(`\`${column}\``))).toEqual([])
   })
-})
-
-interface CodeBlock {
-  readonly page: string
-  /** Of the opening fence, from 1. */
-  readonly line: number
-  /** A module in which everything of the page but this block and its prelude is blank, so that lines are those of the page. */
-  readonly module: string
-}
-
-/**
- * The ```ts blocks of a page. Each is a module of its own. What it needs but should not show goes into a comment right before
- * it: <!-- ts-prelude: declare const pool: import('pg').Pool -->
- */
-function codeBlocks(page: string): CodeBlock[] {
-  const lines = read(page).split('\n')
-  const blocks: CodeBlock[] = []
-  for (let at = 0; at < lines.length; at += 1) {
-    const [, fence, language] = /^ *(`{3,}|~{3,}) *(\w*)/.exec(lines[at] as string) ?? []
-    if (fence === undefined) continue
-    const end = lines.findIndex((line, index) => index > at && line.trim() === fence)
-    if (end === -1) throw new Error(`${page}:${at + 1}: this code block is never closed`)
-    if (language === 'ts' || language === 'typescript') {
-      const module = lines.map((line, index) => (index > at && index < end ? line : ''))
-      for (const [index, line] of preludeBefore(lines, at)) module[index] = line
-      blocks.push({ page, line: at + 1, module: module.join('\n') })
-    }
-    at = end
-  }
-  return blocks
-}
-
-/** The lines of a prelude that ends right before line `at`, without the marks of the comment. */
-function preludeBefore(lines: readonly string[], at: number): [index: number, line: string][] {
-  let last = at - 1
-  while (lines[last]?.trim() === '') last -= 1
-  if (!lines[last]?.trimEnd().endsWith('-->')) return []
-  let first = last
-  while (first > 0 && !lines[first]?.includes('<!--')) first -= 1
-  if (!lines[first]?.includes('<!-- ts-prelude:')) return []
-  return lines.slice(first, last + 1).map((line, offset) => [first + offset, line.replace('<!-- ts-prelude:', '').replace('-->', '')])
-}
-
-/** The subpaths of the package, as they are published, but pointing at the sources. */
-function sourcePaths(): Record<string, string[]> {
-  const { exports } = JSON.parse(read('package.json')) as { exports: Record<string, string | { types: string }> }
-  const paths: Record<string, string[]> = {}
-  for (const [subpath, target] of Object.entries(exports)) {
-    if (typeof target === 'string') continue
-    const source = target.types.replace('./dist/', 'src/').replace(/\.d\.ts$/, '.ts')
-    paths[`oncekey${subpath.slice(1)}`] = [join(root, source)]
-  }
-  return paths
-}
-
-test('every ts block compiles', async () => {
-  const blocks = pages.flatMap(codeBlocks)
-  const cache = join(root, 'node_modules/.cache')
-  await mkdir(cache, { recursive: true })
-  const folder = await mkdtemp(join(cache, 'oncekey-docs-'))
-  onTestFinished(() => rm(folder, { recursive: true, force: true }))
-
-  const pageOf = new Map(blocks.map((block) => [`${block.page.replaceAll('/', '__')}-${block.line}.ts`, block]))
-  for (const [name, { module }] of pageOf) await writeFile(join(folder, name), module)
-  await writeFile(join(folder, 'package.json'), '{ "type": "module" }')
-  const compilerOptions = { paths: sourcePaths(), moduleDetection: 'force', noUnusedLocals: false, noUnusedParameters: false }
-  const config = { extends: join(root, 'tsconfig.json'), compilerOptions, include: [], files: [...pageOf.keys()] }
-  await writeFile(join(folder, 'tsconfig.json'), JSON.stringify(config))
-
-  const compiler = join(root, 'node_modules/typescript/bin/tsc')
-  const output = await promisify(execFile)(process.execPath, [compiler, '--noEmit', '--pretty', 'false', '-p', folder], {
-    cwd: folder,
-  }).then(
-    ({ stdout }) => stdout,
-    ({ stdout, message }: { stdout?: string; message: string }) => stdout || message,
-  )
-  const complaints = output.replaceAll(/^(\S+\.ts)\((\d+),(\d+)\):/gm, (all, file: string, line: string, column: string) => {
-    const block = pageOf.get(basename(file))
-    return block ? `${block.page}:${line}:${column}` : all
-  })
-  expect(complaints).toBe('')
-})
-
-/** The text without code, in which brackets and hashes mean nothing. Lines stay where they are. */
-function prose(page: string): string {
-  const withoutBlocks = read(page).replaceAll(/^ *(`{3,}|~{3,})[\s\S]*?^ *\1 *$/gm, (block) => block.replaceAll(/[^\n]/g, ''))
-  return withoutBlocks.replaceAll(/(`+)[^\n]*?\1/g, (code) => code.replaceAll(/[[\]()]/g, ' '))
-}
-
-/** The anchors of a page, as GitHub makes them of its headings. */
-function anchors(page: string): Set<string> {
-  const found = new Set<string>()
-  for (const [, heading = ''] of prose(page).matchAll(/^#{1,6} +(.*?) *#*$/gm)) {
-    const text = heading.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1').toLowerCase()
-    const slug = text.replaceAll(/[^\p{L}\p{M}\p{N}_\- ]/gu, '').replaceAll(' ', '-')
-    let anchor = slug
-    for (let count = 1; found.has(anchor); count += 1) anchor = `${slug}-${count}`
-    found.add(anchor)
-  }
-  for (const [, id = ''] of prose(page).matchAll(/<a (?:id|name)="([^"]+)"/g)) found.add(id)
-  return found
-}
-
-/** What is wrong with the links of a page that lead into this repository. */
-function brokenLinks(page: string): string[] {
-  const text = prose(page)
-  const links = [...text.matchAll(/\]\(<?([^)\s>]+)>?(?: +"[^"]*")?\)/g), ...text.matchAll(/^\[[^\]]+\]: *(\S+)/gm)]
-  return links.flatMap(({ 1: link = '', index }) => {
-    if (/^([a-z][a-z\d+.-]*:|\/\/)/i.test(link)) return []
-    const [path = '', anchor] = decodeURIComponent(link).split('#')
-    const from = path.startsWith('/') ? root : dirname(join(root, page))
-    const target = path === '' ? page : relative(root, resolve(from, path.replace(/^\//, '')))
-    const where = `${page}:${text.slice(0, index).split('\n').length}: ${link}`
-    if (target.startsWith('..') || !existsSync(join(root, target))) return [`${where} leads nowhere`]
-    if (anchor && target.endsWith('.md') && !anchors(target).has(anchor)) return [`${where} has no such heading`]
-    return []
-  })
-}
-
-test('every relative link leads somewhere', () => {
-  expect(pages.flatMap(brokenLinks)).toEqual([])
 })

@@ -16,6 +16,10 @@ describe('through a pool of pg with one connection', () => {
   exerciseStore({ test, setup: () => postgresHarness(fromPg(database.createPool({ max: 1 }))) })
 })
 
+describe('through a pool of pg with prepared statements', () => {
+  exerciseStore({ test, setup: () => postgresHarness(fromPg(database.pool, { prepare: true })) })
+})
+
 describe('through postgres.js', () => {
   const sql = postgres(database.url, { max: 10, onnotice: () => {} })
   afterAll(() => sql.end())

@@ -1,8 +1,11 @@
 import type { Connection, Queryable, Row } from './connection.js'
+import { preparedNames } from './prepared-names.js'
+
+type Statement = string | { readonly name: string; readonly text: string }
 
 /** The subset of pg's `PoolClient` that we need. */
 export interface PgClient {
-  query(text: string, values?: unknown[]): Promise<{ rows: Row[] }>
+  query(statement: Statement, values?: unknown[]): Promise<{ rows: Row[] }>
   release(destroy?: boolean): void
   on(event: 'error', listener: (error: Error) => void): unknown
   removeListener(event: 'error', listener: (error: Error) => void): unknown
@@ -10,19 +13,35 @@ export interface PgClient {
 
 /** The subset of pg's `Pool` that we need. */
 export interface PgPool<Client extends PgClient> {
-  query(text: string, values?: unknown[]): Promise<{ rows: Row[] }>
+  query(statement: Statement, values?: unknown[]): Promise<{ rows: Row[] }>
   connect(): Promise<Client>
   // Never called. pg declares this overload too, and only with it can the compiler find out what a `Client` is.
   // biome-ignore lint/suspicious/noExplicitAny: see above.
   connect(callback: (...parameters: any[]) => void): void
 }
 
+export interface FromPgOptions {
+  /**
+   * Lets the server keep our statements prepared, which saves it a good part of its work. Only where each connection of the pool is one of
+   * the server's: not behind a pooler in transaction mode, unless it knows prepared statements (PgBouncer: `max_prepared_statements`).
+   * Default false.
+   */
+  prepare?: boolean
+}
+
 /**
- * Takes a pool of the `pg` package. Statements are unnamed, so it also works behind PgBouncer in transaction mode.
+ * Takes a pool of the `pg` package. Statements are unnamed unless you say otherwise, so it also works behind PgBouncer in transaction mode.
  *
  * @example postgresStore(fromPg(new Pool({ connectionString: process.env.DATABASE_URL })))
  */
-export function fromPg<Client extends PgClient>(pool: PgPool<Client>): Connection<Client> {
+export function fromPg<Client extends PgClient>(pool: PgPool<Client>, { prepare = false }: FromPgOptions = {}): Connection<Client> {
+  const nameOf = prepare ? preparedNames() : undefined
+  const runningOn = (db: Pick<PgClient, 'query'>): Queryable => ({
+    async query(text, values) {
+      return (await db.query(nameOf ? { name: nameOf(text), text } : text, values as unknown[])).rows
+    },
+  })
+
   return {
     ...runningOn(pool),
     within: runningOn,
@@ -53,14 +72,6 @@ export function fromPg<Client extends PgClient>(pool: PgPool<Client>): Connectio
         client.removeListener('error', broken)
         client.release(failure !== undefined)
       }
-    },
-  }
-}
-
-function runningOn(db: Pick<PgClient, 'query'>): Queryable {
-  return {
-    async query(text, values) {
-      return (await db.query(text, values as unknown[])).rows
     },
   }
 }

@@ -11,7 +11,7 @@ export interface CompleterOptions {
   slots?: number
   /**
    * How often workers try a key, in all processes together; then it is parked for a person. Too low: a provider that is down for an hour
-   * parks everything. Too high: what cannot work is tried for days. Default 12, which takes about five hours.
+   * parks everything. Too high: what cannot work is tried for days. Default 12, which takes about four hours.
    */
   maxAttempts?: number
 }

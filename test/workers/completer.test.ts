@@ -278,6 +278,23 @@ test('begins nothing more once it was told to stop, also if it was looking just 
   expect((await record())?.state).toBe('pending')
 })
 
+test('begins at once with what this process leaves to workers', async () => {
+  const { once, tenant, eventsOf } = await setup(database)
+  let done = 0
+  const operation = once.operation(`pay-${tenant}`, {}, () => {
+    done += 1
+    return paid()
+  })
+  const service = completer(once, { every: '1h' })
+  service.start()
+  await waitUntil('it rests', () => eventsOf('worker-ran').length > 0)
+  await operation.enqueue({ tenant, key: 'first', input: null })
+  await waitUntil('it is done', () => done === 1)
+  await service.stop()
+  await operation.enqueue({ tenant, key: 'second', input: null })
+  expect(once.internals.onEnqueued.size).toBe(0)
+})
+
 test('works off what waits without a rest in between', async () => {
   const { once, tenant } = await setup(database)
   let done = 0

@@ -111,6 +111,17 @@ test('is not held up by a frozen transaction', async () => {
   expect(parked).toBe(0)
 })
 
+test('ends keys in batches', async () => {
+  const { once, tenant, advance } = await setup(database)
+  const options = (key: string) => ({ tenant, scope: 'pay', key, fingerprint: false, afterFailure: 'rerun', retention: '1h' }) as const
+  const fails = () => {
+    throw new Error('never again')
+  }
+  for (const key of ['one', 'two', 'three']) await expect(once.execute(options(key), fails)).rejects.toThrow()
+  await advance(day)
+  expect((await reaper(once, { batch: 1 }).runOnce()).parked).toBe(3)
+})
+
 test('makes a key due again that the sweeper must have overlooked', async () => {
   const { once, tenant, advance, abandon } = await setup(database)
   await abandon('overlooked')
@@ -126,19 +137,21 @@ test('makes a key due again that the sweeper must have overlooked', async () => 
 
 describe.each([false, true])('with distributed: %s', (distributed) => {
   test('leaves a key that was used anew since it was found', async () => {
-    const { once, store, tenant, advance, record } = await setup(database, { distributed })
+    const { once, tenant, advance, record } = await setup(database, { distributed })
     const options = { tenant, scope: 'pay', key: 'k', fingerprint: false, afterFailure: 'rerun', retention: '1h' } as const
     await once.execute(options, () => reply(201))
     await advance(day)
-    // The reaper found it, and waits for its row, which a claim has begun to use again.
+    // The reaper has found it, and comes to its row when a claim has begun to use it again.
     const anew = await database.pool.connect()
     await anew.query('begin')
     await anew.query(`update oncekey.keys set expires_at = clock_timestamp() + interval '1 hour' where tenant = $1`, [tenant])
-    const reaping = store.keyReap({ limit: 10 })
+    const reaping = reaper(once).runOnce()
+    const waits = async () => (await database.pool.query('select from pg_locks where not granted')).rows.length > 0
+    if (distributed) await waitUntil('it waits for the row', waits)
+    else await reaping
     await anew.query('commit')
     anew.release()
     await reaping
-    await reaper(once).runOnce()
     expect((await record('k'))?.state).toBe('complete')
   })
 

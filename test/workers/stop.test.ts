@@ -59,7 +59,7 @@ test('lets what is under way finish, and waits for it', async () => {
 })
 
 test('gives back what is not done in time, at its recovery point, for others to take up at once', async () => {
-  const { once, newOnce, tenant, store } = await setup(database)
+  const { once, newOnce, tenant, store, eventsOf } = await setup(database)
   const { arrived, open, pass } = gate()
   const signals: unknown[] = []
   const define = (on: typeof once, wait: boolean, phases: string[]) =>
@@ -84,6 +84,7 @@ test('gives back what is not done in time, at its recovery point, for others to 
   await expect(work).rejects.toMatchObject({ code: 'lease_lost' })
   expect(signals[1]).toMatchObject({ code: 'lease_lost' })
   expect([here, there]).toEqual([['first'], ['second']])
+  expect([eventsOf('released').length, eventsOf('lease-lost').length]).toEqual([1, 0])
   expect((await store.keyRead({ tenant, scope: 'long', key: 'k' }))?.fence).toBe(2)
 })
 
@@ -163,7 +164,7 @@ test('does not wait with those who wait for a key', async () => {
   expect((await work).kind).toBe('in-progress')
 })
 
-test('stores nothing that the work makes of being stopped', async () => {
+test.each([false, true])('stores nothing that the work makes of being stopped, with run.finish: %s', async (finishes) => {
   const { tenant, record } = await setup(database)
   const { arrived, open, pass } = gate()
   const { open: send, pass: held } = gate()
@@ -177,10 +178,13 @@ test('stores nothing that the work makes of being stopped', async () => {
     },
   }
   const once = createOnce({ store: postgresStore(slow) })
-  const work = once.execute(options(tenant, 'k'), async ({ signal }) => {
-    signal.addEventListener('abort', open)
-    await pass()
-    return reply(502, { error: 'the provider did not answer' })
+  const work = once.execute(options(tenant, 'k'), async (run) => {
+    run.signal.addEventListener('abort', open)
+    const answer = async () => {
+      await pass()
+      return reply(502, { error: 'the provider did not answer' })
+    }
+    return finishes ? run.finish(answer) : answer()
   })
   work.catch(() => {})
   await arrived
@@ -201,8 +205,8 @@ test('may be asked twice: the first one ends when the work does, and no key is g
   work.catch(() => {})
   await arrived
   const patient = once.stop({ within: '10m' })
-  expect(await once.stop({ within: 1 })).toEqual({ abandoned: 1 })
-  expect(await once.stop({ within: 1 })).toEqual({ abandoned: 0 })
+  const both = await Promise.all([once.stop({ within: 1 }), once.stop({ within: 1 })])
+  expect(both).toEqual([{ abandoned: 1 }, { abandoned: 0 }])
   open()
   expect(await patient).toEqual({ abandoned: 0 })
   await expect(work).rejects.toMatchObject({ code: 'lease_lost' })

@@ -1,5 +1,5 @@
+import { fromPg, migrate } from 'oncekey/postgres'
 import pg from 'pg'
-import { fromPg, migrate } from '../../src/stores/postgres/index.js'
 import { startPostgres } from '../../test/support/postgres/server.js'
 import { type CpuMeter, parentOf, treeCpu, unknownCpu } from './cpu.js'
 

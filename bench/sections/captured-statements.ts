@@ -1,4 +1,4 @@
-import { type Connection, fromPg, postgresStore } from '../../src/stores/postgres/index.js'
+import { type Connection, fromPg, postgresStore } from 'oncekey/postgres'
 import type { BenchServer } from '../harness/server.js'
 import { claimAndFinish } from './store.js'
 

@@ -1,10 +1,12 @@
-import { createFingerprinter } from '../../src/index.js'
-import { type Connection, fromPg, type PostgresStore, postgresStore } from '../../src/stores/postgres/index.js'
+import { createFingerprinter } from 'oncekey'
+import { type Connection, fromPg, type PostgresStore, postgresStore } from 'oncekey/postgres'
 import type { Contender } from '../harness/contender.js'
 import { closedLoop } from '../harness/load.js'
 import type { BenchServer } from '../harness/server.js'
 
 export const storeNames = { batched: 'oncekey', unbatched: 'oncekey, batch: false, pool of 16' } as const
+
+export const storeTitle = (outstanding: number) => `Claim and finish, ${outstanding} outstanding`
 
 /** The store alone: claims a new key and finishes it with an answer of 300 bytes. */
 export function storeContenders(server: BenchServer): Contender[] {

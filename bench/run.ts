@@ -15,7 +15,8 @@ import { measureHttp } from './sections/http.js'
 import { measureMemory, memoryTable } from './sections/memory.js'
 import { redisContenders } from './sections/peers.js'
 import { pgbenchContenders, pgbenchNames } from './sections/pgbench.js'
-import { storeContenders, storeNames, storeTitle } from './sections/store.js'
+import { storeContenders, storeNames } from './sections/store.js'
+import { storeTitle } from './sections/titles.js'
 import { measureTwoSteps } from './sections/two-step.js'
 
 interface Servers {
@@ -60,7 +61,7 @@ async function main(options: Options) {
   console.log(barsTable(bars))
   for (const group of groups) console.log(groupTable(group))
   if (growth)
-    console.log(`A fresh table that grows in one run, rate of each later tenth over that of the second: ${shown(growth.growing)}\n`)
+    console.log(`A fresh table that grows in one run, rate of each later tenth over that of the second: ${shown(growth.growing.rates)}\n`)
   if (memory) console.log(memoryTable(memory))
   for (const note of notes) console.log(`- ${note}`)
   console.log(`\n\`\`\`json\n${JSON.stringify(setting, null, 2)}\n\`\`\``)

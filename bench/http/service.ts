@@ -54,8 +54,8 @@ async function startExpress(): Promise<number> {
 /** As its README and that of its Redis adapter say. */
 async function expressIdempotency(): Promise<{ guard: RequestHandler; isHit(request: express.Request): boolean }> {
   const { idempotency, getSharedIdempotencyService } = await import('express-idempotency')
-  const { default: RedisAdapter } =
-    require('express-idempotency-redis-adapter') as typeof import('express-idempotency-redis-adapter').default
+  type Adapter = { default: typeof import('express-idempotency-redis-adapter').default }
+  const { default: RedisAdapter }: Adapter = require('express-idempotency-redis-adapter')
   const dataAdapter = new RedisAdapter({ connectionConfig: { url: settings.redisUrl as string } })
   await dataAdapter.connect()
   const guard = idempotency({ dataAdapter } as never) as unknown as RequestHandler

@@ -5,9 +5,8 @@ import { debianProgram } from '../../test/support/debian-program.js'
 import type { Sample, Turn } from '../harness/contender.js'
 import type { CpuMeter } from '../harness/cpu.js'
 import { perOperation } from '../harness/load.js'
+import type { HttpMode } from '../sections/titles.js'
 import type { Service } from './start-service.js'
-
-export type Mode = 'new' | 'replay' | 'duplicates'
 
 const run = promisify(execFile)
 const script = fileURLToPath(new URL('./orders.lua', import.meta.url))
@@ -20,7 +19,7 @@ export async function findWrk() {
   return async (
     service: Service,
     { outstanding, seconds }: Turn,
-    keys: { mode: Mode; prefix: string },
+    keys: { mode: HttpMode; prefix: string },
     serverCpu: CpuMeter,
   ): Promise<Sample> => {
     const ownBefore = service.cpu()

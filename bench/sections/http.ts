@@ -4,7 +4,8 @@ import type { Redis } from '../harness/redis.js'
 import { interleave, type Rounds } from '../harness/rounds.js'
 import type { BenchServer } from '../harness/server.js'
 import { type Service, type ServiceSettings, startService } from '../http/start-service.js'
-import { findWrk, type Mode } from '../http/wrk.js'
+import { findWrk } from '../http/wrk.js'
+import { type HttpMode, httpModes, httpTitle } from './titles.js'
 
 export const httpNames = {
   fastify: 'Fastify, bare',
@@ -13,10 +14,6 @@ export const httpNames = {
   expressOncekey: 'Express, oncekey',
   expressIdempotency: 'Express, express-idempotency, Redis in memory',
 } as const
-
-const modes: Readonly<Record<Mode, string>> = { new: 'new keys', replay: 'hot replays', duplicates: '10 % duplicates' }
-
-export const httpTitle = (mode: Mode, connections: number) => `HTTP, ${modes[mode]}, ${connections} connections`
 
 /** `redis`: also what guards Express with it. */
 export async function measureHttp(
@@ -47,7 +44,7 @@ export async function measureHttp(
   }
 
   const groups: Group[] = []
-  for (const mode of Object.keys(modes) as Mode[]) {
+  for (const mode of Object.keys(httpModes) as HttpMode[]) {
     for (const connections of [64, 256]) {
       await server.reset()
       const replayed = crypto.randomUUID()

@@ -6,8 +6,6 @@ import type { BenchServer } from '../harness/server.js'
 
 export const storeNames = { batched: 'oncekey', unbatched: 'oncekey, batch: false, pool of 16' } as const
 
-export const storeTitle = (outstanding: number) => `Claim and finish, ${outstanding} outstanding`
-
 /** The store alone: claims a new key and finishes it with an answer of 300 bytes. */
 export function storeContenders(server: BenchServer): Contender[] {
   const contender = (name: string, store: PostgresStore<unknown>): Contender => ({

@@ -5,10 +5,9 @@ import type { Contender, Group } from '../harness/contender.js'
 import { closedLoop } from '../harness/load.js'
 import { interleave, type Rounds } from '../harness/rounds.js'
 import type { BenchServer } from '../harness/server.js'
+import { twoStepTitle } from './titles.js'
 
 export const twoStepNames = { oncekey: 'oncekey, operation', dbos: 'DBOS, workflow' } as const
-
-export const twoStepTitle = (outstanding: number) => `Two steps (an order is written, a provider called), ${outstanding} outstanding`
 
 const note = 'a'.repeat(260)
 const charge = async (order: string) => ({ charge: `ch_${order}` })

@@ -1,0 +1,76 @@
+import type { Bar } from '../harness/bars.js'
+import type { Group, Sample } from '../harness/contender.js'
+import { ratio } from '../harness/report.js'
+import { spread } from '../layout/summary.js'
+import { type Growing, growthNames } from './growth.js'
+import { httpNames } from './http.js'
+import { type Kept, peerNames } from './peers.js'
+import { pgbenchNames } from './pgbench.js'
+import { storeNames } from './store.js'
+import { growthTitle, httpTitle, storeTitle, twoStepTitle } from './titles.js'
+import { twoStepNames } from './two-step.js'
+
+/** What was promised, beside what this run measured. */
+export function barsOf(groups: readonly Group[], growing: Growing | undefined): Bar[] {
+  const bars: Bar[] = []
+  const within = (title: string, one: string, other: string, name?: keyof Sample) =>
+    ratio(
+      groups.find((group) => group.title === title),
+      one,
+      other,
+      name,
+    )
+  const store = (level: number, other: string, least: number) =>
+    bars.push({ what: `oncekey / ${other}, ${level} outstanding`, least, measured: within(storeTitle(level), storeNames.batched, other) })
+
+  store(64, pgbenchNames.unprepared, 4)
+  store(64, pgbenchNames.prepared, 4)
+  store(64, storeNames.unbatched, 6)
+  store(1, storeNames.unbatched, 1)
+  for (const { outstanding } of groups.filter(({ title, outstanding }) => title === storeTitle(outstanding))) {
+    for (const [name, words] of [
+      ['p50Ms', 'p50'],
+      ['p99Ms', 'p99'],
+    ] as const) {
+      const measured = within(storeTitle(outstanding), storeNames.batched, storeNames.unbatched, name)
+      bars.push({ what: `${words}: oncekey / ${storeNames.unbatched}, ${outstanding} outstanding`, most: 1, measured })
+    }
+  }
+  const libraries = (level: number, kept: Kept, least: number) => {
+    for (const nameOf of [peerNames.nodeIdempotency, peerNames.powertools]) store(level, nameOf(kept), least)
+  }
+  libraries(64, 'in memory', 0.75)
+  libraries(256, 'in memory', 1.3)
+  libraries(1_024, 'in memory', 1.3)
+  for (const level of [64, 256, 1_024]) libraries(level, 'AOF always', 1.2)
+  store(256, pgbenchNames.batched, 0.55)
+
+  const { oncekey, dbos } = twoStepNames
+  bars.push(
+    { what: `two steps: ${oncekey} / ${dbos}, 64 outstanding`, least: 4, measured: within(twoStepTitle(64), oncekey, dbos) },
+    { what: `two steps, p50: ${oncekey} / ${dbos}, one at a time`, most: 0.25, measured: within(twoStepTitle(1), oncekey, dbos, 'p50Ms') },
+  )
+
+  const { fastify, fastifyOncekey, express, expressOncekey } = httpNames
+  const http = (what: string, title: string, pair: readonly [string, string], least: number) =>
+    bars.push({ what, least, measured: within(title, ...pair) })
+  http('HTTP, new keys: Fastify with / without, 64 connections', httpTitle('new', 64), [fastifyOncekey, fastify], 0.65)
+  http('HTTP, new keys: Fastify with / without, 256 connections', httpTitle('new', 256), [fastifyOncekey, fastify], 0.9)
+  http('HTTP, new keys: Express with / without, 64 connections', httpTitle('new', 64), [expressOncekey, express], 0.9)
+  http('HTTP, new keys: Express with / without, 256 connections', httpTitle('new', 256), [expressOncekey, express], 0.9)
+  for (const connections of [64, 256]) {
+    const title = httpTitle('replay', connections)
+    http(`HTTP, replays: Fastify with / without, ${connections} connections`, title, [fastifyOncekey, fastify], 0.95)
+    http(`HTTP, replays: Express with / without, ${connections} connections`, title, [expressOncekey, express], 0.95)
+  }
+
+  bars.push({
+    what: `fresh table that grows to ${(growing?.rows ?? 1_000_000).toLocaleString('en')} keys: rate of its slowest tenth / of its second`,
+    // "Keeps its rate": a little less is noise, and a plan that has gone stale makes it a hundredth.
+    least: 0.8,
+    measured: growing ? spread([growing.rates.min]) : null,
+  })
+  const { empty, full } = growthNames
+  bars.push({ what: 'time, 10 M stored keys / none', most: 1.2, measured: within(growthTitle(10_000_000), empty, full) })
+  return bars
+}

@@ -1,0 +1,71 @@
+import type { Contender, Group } from '../harness/contender.js'
+import { unknownCpu } from '../harness/cpu.js'
+import type { Redis } from '../harness/redis.js'
+import { interleave, type Rounds } from '../harness/rounds.js'
+import type { BenchServer } from '../harness/server.js'
+import { type Service, type ServiceSettings, startService } from '../http/start-service.js'
+import { findWrk } from '../http/wrk.js'
+import { type HttpMode, httpModes, httpTitle } from './titles.js'
+
+export const httpNames = {
+  fastify: 'Fastify, bare',
+  fastifyOncekey: 'Fastify, oncekey',
+  express: 'Express, bare',
+  expressOncekey: 'Express, oncekey',
+  expressIdempotency: 'Express, express-idempotency, Redis in memory',
+} as const
+
+/** `redis`: also what guards Express with it. */
+export async function measureHttp(
+  server: BenchServer,
+  { rounds, seconds, redis, notes }: Rounds & { redis: Redis | undefined; notes: string[] },
+): Promise<Group[]> {
+  const wrk = await findWrk()
+  if (!wrk) {
+    notes.push('wrk is not on the PATH (on Debian: apt-get install wrk): the HTTP section is left out.')
+    return []
+  }
+  const services = new Map<string, Service>()
+  const start = async (name: string, settings: Omit<ServiceSettings, 'databaseUrl'>) => {
+    services.set(name, await startService({ ...settings, databaseUrl: server.url }))
+  }
+  await start(httpNames.fastify, { framework: 'fastify', guard: 'none' })
+  await start(httpNames.fastifyOncekey, { framework: 'fastify', guard: 'oncekey' })
+  await start(httpNames.express, { framework: 'express', guard: 'none' })
+  await start(httpNames.expressOncekey, { framework: 'express', guard: 'oncekey' })
+  if (redis) {
+    await start(httpNames.expressIdempotency, { framework: 'express', guard: 'express-idempotency', redisUrl: redis.url }).catch((error) =>
+      notes.push(`express-idempotency does not run here: ${(error as Error).message}`),
+    )
+  }
+  // New code is compiled while it runs: thousands of requests pass before it is as fast as it gets.
+  for (const service of services.values()) {
+    await wrk(service, { outstanding: 64, seconds: 3 * seconds }, { mode: 'new', prefix: crypto.randomUUID() }, unknownCpu)
+  }
+
+  const groups: Group[] = []
+  for (const mode of Object.keys(httpModes) as HttpMode[]) {
+    for (const connections of [64, 256]) {
+      await server.reset()
+      const replayed = crypto.randomUUID()
+      const contenders = [...services].map(([name, service]): Contender => {
+        const cpu = name === httpNames.expressIdempotency ? (redis?.cpu ?? unknownCpu) : server.cpu
+        // The two services with oncekey share a table, and so their keys must differ; the paths are the same.
+        const hot = `${replayed}-${name.replaceAll(/\W/g, '')}`
+        return {
+          name,
+          run: (turn) => wrk(service, turn, { mode, prefix: mode === 'replay' ? hot : crypto.randomUUID() }, cpu),
+        }
+      })
+      groups.push(
+        await interleave({
+          ...{ title: httpTitle(mode, connections), outstanding: connections, rounds, seconds, contenders },
+          // What is replayed must stay there.
+          ...(mode === 'replay' ? {} : { prepare: server.reset }),
+        }),
+      )
+    }
+  }
+  for (const service of services.values()) await service.stop()
+  return groups
+}

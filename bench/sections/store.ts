@@ -1,0 +1,35 @@
+import { createFingerprinter } from 'oncekey'
+import { type Connection, fromPg, type PostgresStore, postgresStore } from 'oncekey/postgres'
+import type { Contender } from '../harness/contender.js'
+import { closedLoop } from '../harness/load.js'
+import type { BenchServer } from '../harness/server.js'
+
+export const storeNames = { batched: 'oncekey', unbatched: 'oncekey, batch: false, pool of 16' } as const
+
+/** The store alone: claims a new key and finishes it with an answer of 300 bytes. */
+export function storeContenders(server: BenchServer): Contender[] {
+  const contender = (name: string, store: PostgresStore<unknown>): Contender => ({
+    name,
+    run: (turn) => closedLoop(turn, server.cpu, () => claimAndFinish(store)),
+  })
+  const connection = () => fromPg(server.pool(16)) as Connection<unknown>
+  return [
+    contender(storeNames.batched, postgresStore(connection())),
+    contender(storeNames.unbatched, postgresStore(connection(), { batch: false })),
+  ]
+}
+
+const body = Buffer.alloc(300, 'a')
+const fingerprint = createFingerprinter()({ method: 'POST', path: '/orders', value: { item: 'tea', quantity: 2 } })
+const retention = { ms: 86_400_000, floorMs: 0, from: 'creation' } as const
+
+export async function claimAndFinish(store: PostgresStore<unknown>, key: string = crypto.randomUUID()): Promise<void> {
+  const verdict = await store.keyClaim({
+    ...{ tenant: 'bench', scope: 'orders.create', key, owner: crypto.randomUUID(), fingerprint },
+    ...{ leaseMs: 60_000, retention, afterFailure: 'rerun', request: null, worker: false },
+  })
+  if (verdict.kind !== 'execute') throw new Error(`a new key was claimed, and the verdict is "${verdict.kind}"`)
+  const answer = { status: 201, headers: [['content-type', 'application/json']] as [string, string][], body }
+  const result = await store.keyFinish({ lease: verdict.lease, state: 'complete', answer, retention })
+  if (result !== 'done') throw new Error(`a key was finished, and the result is "${result}"`)
+}

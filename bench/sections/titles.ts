@@ -1,0 +1,12 @@
+/** What the groups of a run are called, so that bars and chart find them. */
+export const storeTitle = (outstanding: number) => `Claim and finish, ${outstanding} outstanding`
+
+export const twoStepTitle = (outstanding: number) => `Two steps (an order is written, a provider called), ${outstanding} outstanding`
+
+export const growthTitle = (rows: number) => `Claim and finish beside ${rows.toLocaleString('en')} stored keys, 256 outstanding`
+
+export const httpModes = { new: 'new keys', replay: 'hot replays', duplicates: '10 % duplicates' } as const
+
+export type HttpMode = keyof typeof httpModes
+
+export const httpTitle = (mode: HttpMode, connections: number) => `HTTP, ${httpModes[mode]}, ${connections} connections`

@@ -26,6 +26,11 @@ export function barsOf(groups: readonly Group[], growing: Growing | undefined): 
   store(64, pgbenchNames.unprepared, 4)
   store(64, pgbenchNames.prepared, 4)
   store(64, storeNames.unbatched, 6)
+  bars.push({
+    what: `oncekey with prepare: true / ${pgbenchNames.prepared}, 64 outstanding`,
+    least: 4,
+    measured: within(storeTitle(64), storeNames.prepared, pgbenchNames.prepared),
+  })
   store(1, storeNames.unbatched, 1)
   for (const { outstanding } of groups.filter(({ title, outstanding }) => title === storeTitle(outstanding))) {
     for (const [name, words] of [

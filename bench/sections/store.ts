@@ -4,7 +4,11 @@ import type { Contender } from '../harness/contender.js'
 import { closedLoop } from '../harness/load.js'
 import type { BenchServer } from '../harness/server.js'
 
-export const storeNames = { batched: 'oncekey', unbatched: 'oncekey, batch: false, pool of 16' } as const
+export const storeNames = {
+  batched: 'oncekey',
+  prepared: 'oncekey, prepare: true',
+  unbatched: 'oncekey, batch: false, pool of 16',
+} as const
 
 /** The store alone: claims a new key and finishes it with an answer of 300 bytes. */
 export function storeContenders(server: BenchServer): Contender[] {
@@ -12,9 +16,10 @@ export function storeContenders(server: BenchServer): Contender[] {
     name,
     run: (turn) => closedLoop(turn, server.cpu, () => claimAndFinish(store)),
   })
-  const connection = () => fromPg(server.pool(16)) as Connection<unknown>
+  const connection = (prepare = false) => fromPg(server.pool(16), { prepare }) as Connection<unknown>
   return [
     contender(storeNames.batched, postgresStore(connection())),
+    contender(storeNames.prepared, postgresStore(connection(true))),
     contender(storeNames.unbatched, postgresStore(connection(), { batch: false })),
   ]
 }

@@ -75,6 +75,17 @@ export const upkeepCases: StoreCase[] = [
     }
   }),
 
+  upkeepCase('keeps what it stores of a key for a while, also past the retention: it does not run again', async (harness) => {
+    const { store, upkeep, advance } = harness
+    const claim = aClaim({ afterFailure: 'store', retention: { ms: hour, from: 'creation', floorMs: hour } })
+    await take(store, claim)
+    await advance(2 * hour)
+    assert.equal((await sweep(upkeep, claim.tenant)).length, 1)
+    await advance(hour - 60 * second)
+    await store.keyReap({ limit: 1_000 })
+    assert.equal((await store.keyClaim(again(claim))).kind, 'replay')
+  }),
+
   upkeepCase(
     'leaves a key alone whose lease is alive, also one that was renewed, and sweeps it later',
     async ({ store, upkeep, advance }) => {

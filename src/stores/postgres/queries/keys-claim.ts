@@ -12,8 +12,11 @@ export interface WantedKey {
   readonly claim: KeyClaim
 }
 
-/** A key that somebody inserts in an open transaction would hold up all others of the batch: after this long each is asked for alone. */
-const lockTimeout = '20ms'
+/**
+ * A key that somebody inserts in an open transaction would hold up all others of the batch: after this long each is asked for alone. Long
+ * enough for the lock under which many writers extend the table, which counts too.
+ */
+const lockTimeout = '100ms'
 
 /**
  * The claims of many requests in one statement: finds their keys, or inserts them, as `keyClaim` does for one. Each key once: their order

@@ -10,9 +10,9 @@ import { groupTable, shown } from './harness/report.js'
 import { interleave } from './harness/rounds.js'
 import { type BenchServer, startServer } from './harness/server.js'
 import { barsOf } from './sections/bars.js'
-import { measureGrowth } from './sections/growth.js'
+import { type Growing, measureGrowth } from './sections/growth.js'
 import { measureHttp } from './sections/http.js'
-import { measureMemory, memoryTable } from './sections/memory.js'
+import { type Memory, measureMemory, memoryTable } from './sections/memory.js'
 import { redisContenders } from './sections/peers.js'
 import { pgbenchContenders, pgbenchNames } from './sections/pgbench.js'
 import { storeContenders, storeNames } from './sections/store.js'
@@ -31,52 +31,80 @@ else console.log(usage)
 
 async function main(options: Options) {
   const begin = performance.now()
-  const loadBefore = loadavg()[0] as number
+  const loadAverageBefore = Number((loadavg()[0] as number).toFixed(2))
   const { only, rounds, seconds, rows, quick } = options
   const notes: string[] = []
+  const groups: Group[] = []
+  let growing: Growing | undefined
+  let memory: Memory | undefined
   const postgres = await startServer({ small: quick })
   const servers: Servers = { postgres, redis: only.has('peers') ? await startRedisServers(notes) : undefined }
 
-  const groups = await measureStore(servers, options, notes)
-  if (only.has('peers')) groups.push(...(await measureTwoSteps(postgres, { rounds, seconds, notes })))
-  if (only.has('http')) groups.push(...(await measureHttp(postgres, { rounds, seconds, redis: servers.redis?.inMemory, notes })))
-  const growth = only.has('growth') ? await measureGrowth(postgres, { rounds, seconds, rows, small: quick }) : undefined
-  groups.push(...(growth?.groups ?? []))
-  const memory = only.has('memory') ? await measureMemory(postgres, { rounds }) : undefined
+  await section('claim and finish', only.has('store') || only.has('pgbench') || only.has('peers'), () =>
+    measureStore(servers, options, notes),
+  )
+  await section('two steps', only.has('peers'), () => measureTwoSteps(postgres, { rounds, seconds, notes }))
+  await section('HTTP', only.has('http'), () => measureHttp(postgres, { rounds, seconds, redis: servers.redis?.inMemory, notes }))
+  await section('growth', only.has('growth'), async () => {
+    const growth = await measureGrowth(postgres, { rounds, seconds, rows, small: quick })
+    growing = growth.growing
+    return growth.groups
+  })
+  await section('memory', only.has('memory'), async () => {
+    memory = await measureMemory(postgres, { rounds })
+    return []
+  })
   await servers.redis?.inMemory.stop()
   await servers.redis?.always.stop()
   await postgres.stop()
 
-  const bars = barsOf(groups, growth?.growing)
-  const setting = {
-    date: new Date().toISOString(),
-    node: process.version,
-    processor: `${cpus().length} × ${cpus()[0]?.model.trim()}`,
-    postgres: postgres.settings,
-    ...{ rounds, secondsPerTurn: seconds },
-    loadAverageBefore: Number(loadBefore.toFixed(2)),
-    minutes: Number(((performance.now() - begin) / 60_000).toFixed(1)),
-  }
-  console.log(`## oncekey bench\n\nMedian (lowest–highest) of ${rounds} rounds; ratios are of turns of the same round.\n`)
+  const { bars, ...setting } = result()
+  console.log(`## oncekey bench
+
+Median (lowest–highest) of ${rounds} rounds; ratios are of turns of the same round. CPU is per request: own, of the Node process or of pgbench;
+server, of all processes of the Postgres or Redis behind it.
+`)
   console.log(barsTable(bars))
   for (const group of groups) console.log(groupTable(group))
-  if (growth)
-    console.log(`A fresh table that grows in one run, rate of each later tenth over that of the second: ${shown(growth.growing.rates)}\n`)
+  if (growing)
+    console.log(`A fresh table that grows in one run, rate of each later tenth over that of the second: ${shown(growing.rates)}\n`)
   if (memory) console.log(memoryTable(memory))
   for (const note of notes) console.log(`- ${note}`)
-  console.log(`\n\`\`\`json\n${JSON.stringify(setting, null, 2)}\n\`\`\``)
-  if (!options.output) return
-  mkdirSync(dirname(options.output), { recursive: true })
-  const judged = bars.map((bar) => ({ ...bar, verdict: verdictOn(bar) }))
-  const result = { ...setting, bars: judged, notes, groups, growing: growth?.growing, memory }
-  writeFileSync(options.output, `${JSON.stringify(result, null, 2)}\n`)
-  console.error(`Wrote ${options.output} after ${setting.minutes} minutes`)
+  console.log(`\n\`\`\`json\n${JSON.stringify({ ...setting, notes: undefined, groups: undefined }, null, 2)}\n\`\`\``)
+  if (options.output) console.error(`Wrote ${options.output} after ${setting.minutes} minutes`)
+
+  /** One that fails says so, and does not take along what the others have measured. */
+  async function section(name: string, wanted: boolean, measure: () => Promise<readonly Group[]>): Promise<void> {
+    if (!wanted) return
+    try {
+      groups.push(...(await measure()))
+    } catch (error) {
+      console.error(error)
+      notes.push(`**The section "${name}" failed:** ${(error as Error).message}`)
+      process.exitCode = 1
+    }
+    if (!options.output) return
+    mkdirSync(dirname(options.output), { recursive: true })
+    writeFileSync(options.output, `${JSON.stringify(result(), null, 2)}\n`)
+  }
+
+  function result() {
+    return {
+      date: new Date().toISOString(),
+      node: process.version,
+      processor: `${cpus().length} × ${cpus()[0]?.model.trim()}`,
+      postgres: postgres.settings,
+      ...{ rounds, secondsPerTurn: seconds, loadAverageBefore },
+      minutes: Number(((performance.now() - begin) / 60_000).toFixed(1)),
+      bars: barsOf(groups, growing).map((bar) => ({ ...bar, verdict: verdictOn(bar) })),
+      ...{ notes, growing, memory, groups },
+    }
+  }
 }
 
 /** Claim and finish of a new key, by everything that can do it, at each number of outstanding requests. */
 async function measureStore({ postgres, redis }: Servers, options: Options, notes: string[]): Promise<Group[]> {
   const { only, rounds, seconds } = options
-  if (!only.has('store') && !only.has('pgbench') && !only.has('peers')) return []
   const contenders = storeContenders(postgres)
   const pgbench = only.has('pgbench') ? await pgbenchContenders(postgres, { seconds }) : []
   if (typeof pgbench === 'string') notes.push(pgbench)

@@ -28,7 +28,7 @@ export function ratio(group: Group | undefined, one: string, other: string, name
 
 export function groupTable(group: Group): string {
   const { title, reference, samples } = group
-  const head = ['', `ratio to ${reference}`, 'per second', 'p50 ms', 'p99 ms', 'client CPU µs', 'server CPU µs']
+  const head = ['', `ratio to ${reference}`, 'per second', 'p50 ms', 'p99 ms', 'own CPU µs', 'server CPU µs']
   const rows = Object.entries(samples).map(([name, own]) => [
     name,
     `**${shown(ratio(group, name, reference))}**`,

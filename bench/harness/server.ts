@@ -58,6 +58,7 @@ export async function startServer({ small }: { small: boolean }): Promise<BenchS
     reset,
     async stop() {
       await reset()
+      await admin.query('drop table if exists bench_batches')
       await Promise.all(pools.map((made) => made.end()))
       await admin.end()
       await own?.stop()

@@ -8,6 +8,8 @@ import { perOperation } from '../harness/load.js'
 import type { HttpMode } from '../sections/titles.js'
 import type { Service } from './start-service.js'
 
+/** Share of the answers. */
+const mostRefused = 0.001
 const run = promisify(execFile)
 const script = fileURLToPath(new URL('./orders.lua', import.meta.url))
 const millisecondsPer: Readonly<Record<string, number>> = { us: 0.001, ms: 1, s: 1_000, m: 60_000 }
@@ -29,11 +31,15 @@ export async function findWrk() {
     const { stdout } = await run(program.path, [...parameters, '--', keys.mode, keys.prefix], { env: program.env })
     const refused = Number(/Non-2xx or 3xx responses: (\d+)/.exec(stdout)?.[1] ?? 0)
     const failed = /Socket errors: (.*)/.exec(stdout)?.[1]
-    if (refused > 0 || failed) throw new Error(`${service.url}, ${keys.mode}: ${refused} refused; ${failed ?? 'no socket errors'}`)
-    const operations = Number(/(\d+) requests in/.exec(stdout)?.[1])
+    const answered = Number(/(\d+) requests in/.exec(stdout)?.[1])
+    // A key that is repeated while a slow moment still holds it up is refused, and rightly.
+    if (failed || refused > mostRefused * answered) {
+      throw new Error(`${service.url}, ${keys.mode}: ${refused} of ${answered} refused; ${failed ?? 'no socket errors'}`)
+    }
+    const operations = answered - refused
     return {
       operations,
-      perSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(stdout)?.[1]),
+      perSecond: (Number(/Requests\/sec:\s+([\d.]+)/.exec(stdout)?.[1]) * operations) / answered,
       p50Ms: percentile(stdout, 50),
       p99Ms: percentile(stdout, 99),
       clientCpuMicros: perOperation(service.cpu() - ownBefore, operations),

@@ -7,7 +7,7 @@ import { httpNames } from './http.js'
 import { type Kept, peerNames } from './peers.js'
 import { pgbenchNames } from './pgbench.js'
 import { storeNames } from './store.js'
-import { growthTitle, httpTitle, storeTitle, twoStepTitle } from './titles.js'
+import { growthTitle, type HttpMode, httpTitle, storeTitle, twoStepTitle } from './titles.js'
 import { twoStepNames } from './two-step.js'
 
 /** What was promised, beside what this run measured. */
@@ -57,16 +57,16 @@ export function barsOf(groups: readonly Group[], growing: Growing | undefined): 
   )
 
   const { fastify, fastifyOncekey, express, expressOncekey } = httpNames
-  const http = (what: string, title: string, pair: readonly [string, string], least: number) =>
-    bars.push({ what, least, measured: within(title, ...pair) })
-  http('HTTP, new keys: Fastify with / without, 64 connections', httpTitle('new', 64), [fastifyOncekey, fastify], 0.65)
-  http('HTTP, new keys: Fastify with / without, 256 connections', httpTitle('new', 256), [fastifyOncekey, fastify], 0.9)
-  http('HTTP, new keys: Express with / without, 64 connections', httpTitle('new', 64), [expressOncekey, express], 0.9)
-  http('HTTP, new keys: Express with / without, 256 connections', httpTitle('new', 256), [expressOncekey, express], 0.9)
-  for (const connections of [64, 256]) {
-    const title = httpTitle('replay', connections)
-    http(`HTTP, replays: Fastify with / without, ${connections} connections`, title, [fastifyOncekey, fastify], 0.95)
-    http(`HTTP, replays: Express with / without, ${connections} connections`, title, [expressOncekey, express], 0.95)
+  const http = (framework: 'Fastify' | 'Express', mode: HttpMode, connections: number, least: number) => {
+    const title = httpTitle(framework, mode, connections)
+    const [guarded, bare] = framework === 'Fastify' ? [fastifyOncekey, fastify] : [expressOncekey, express]
+    bars.push({ what: `${title}: with oncekey / bare`, least, measured: within(title, guarded, bare) })
+  }
+  http('Fastify', 'new', 64, 0.65)
+  http('Fastify', 'new', 256, 0.9)
+  for (const connections of [64, 256]) http('Express', 'new', connections, 0.9)
+  for (const framework of ['Fastify', 'Express'] as const) {
+    for (const connections of [64, 256]) http(framework, 'replay', connections, 0.95)
   }
 
   bars.push({

@@ -25,6 +25,7 @@ export async function measureHttp(
     notes.push('wrk is not on the PATH (on Debian: apt-get install wrk): the HTTP section is left out.')
     return []
   }
+  const load = wrk
   const services = new Map<string, Service>()
   const start = async (name: string, settings: Omit<ServiceSettings, 'databaseUrl'>) => {
     services.set(name, await startService({ ...settings, databaseUrl: server.url }))
@@ -40,32 +41,33 @@ export async function measureHttp(
   }
   // New code is compiled while it runs: thousands of requests pass before it is as fast as it gets.
   for (const service of services.values()) {
-    await wrk(service, { outstanding: 64, seconds: 3 * seconds }, { mode: 'new', prefix: crypto.randomUUID() }, unknownCpu)
+    await load(service, { outstanding: 64, seconds: 3 * seconds }, { mode: 'new', prefix: crypto.randomUUID() }, unknownCpu)
   }
 
   const groups: Group[] = []
   for (const mode of Object.keys(httpModes) as HttpMode[]) {
-    for (const connections of [64, 256]) {
-      await server.reset()
-      const replayed = crypto.randomUUID()
-      const contenders = [...services].map(([name, service]): Contender => {
-        const cpu = name === httpNames.expressIdempotency ? (redis?.cpu ?? unknownCpu) : server.cpu
-        // The two services with oncekey share a table, and so their keys must differ; the paths are the same.
-        const hot = `${replayed}-${name.replaceAll(/\W/g, '')}`
-        return {
-          name,
-          run: (turn) => wrk(service, turn, { mode, prefix: mode === 'replay' ? hot : crypto.randomUUID() }, cpu),
-        }
-      })
-      groups.push(
-        await interleave({
-          ...{ title: httpTitle(mode, connections), outstanding: connections, rounds, seconds, contenders },
-          // What is replayed must stay there.
-          ...(mode === 'replay' ? {} : { prepare: server.reset }),
-        }),
-      )
+    for (const framework of ['Fastify', 'Express'] as const) {
+      for (const outstanding of [64, 256]) {
+        await server.reset()
+        const contenders = [...services]
+          .filter(([name]) => name.startsWith(framework))
+          .map(([name, service]) => contender(name, service, mode))
+        groups.push(
+          await interleave({
+            ...{ title: httpTitle(framework, mode, outstanding), outstanding, rounds, seconds, contenders },
+            // What is replayed must stay there.
+            ...(mode === 'replay' ? {} : { prepare: server.reset }),
+          }),
+        )
+      }
     }
   }
   for (const service of services.values()) await service.stop()
   return groups
+
+  function contender(name: string, service: Service, mode: HttpMode): Contender {
+    const cpu = name === httpNames.expressIdempotency ? (redis?.cpu ?? unknownCpu) : server.cpu
+    const hot = crypto.randomUUID()
+    return { name, run: (turn) => load(service, turn, { mode, prefix: mode === 'replay' ? hot : crypto.randomUUID() }, cpu) }
+  }
 }

@@ -9,4 +9,5 @@ export const httpModes = { new: 'new keys', replay: 'hot replays', duplicates: '
 
 export type HttpMode = keyof typeof httpModes
 
-export const httpTitle = (mode: HttpMode, connections: number) => `HTTP, ${httpModes[mode]}, ${connections} connections`
+export const httpTitle = (framework: 'Fastify' | 'Express', mode: HttpMode, connections: number) =>
+  `${framework}, ${httpModes[mode]}, ${connections} connections`

@@ -26,7 +26,10 @@ export async function measureTwoSteps(server: BenchServer, { rounds, seconds, no
   for (const outstanding of [1, 64]) {
     groups.push(await interleave({ title: twoStepTitle(outstanding), outstanding, rounds, seconds, contenders, prepare }))
   }
-  if (dbos) await DBOS.shutdown()
+  if (dbos) {
+    await DBOS.shutdown()
+    await server.admin.query('drop database bench_dbos with (force)')
+  }
   await server.admin.query('drop table bench_orders')
   return groups
 }

@@ -34,8 +34,7 @@ interface Script {
 /** The store's own statements, without Node: what a program that does nothing else gets out of the same server. */
 export async function pgbenchContenders(server: BenchServer, { seconds }: { seconds: number }): Promise<Contender[] | string> {
   const program = await debianProgram('pgbench', ['postgresql']).catch(() => undefined)
-  if (!program)
-    return 'pgbench is not on the PATH (on Debian: apt-get install postgresql): what is measured against it is left out.'
+  if (!program) return 'pgbench is not on the PATH (on Debian: apt-get install postgresql): what is measured against it is left out.'
   const folder = mkdtempSync(join(tmpdir(), 'oncekey-pgbench-'))
   process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
   const batches = Math.ceil(batchesPerSecond * seconds)

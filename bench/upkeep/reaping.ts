@@ -23,7 +23,7 @@ interface Window {
 /** Claims and finishes new keys all the time, in turns alone and beside the reaper: each pair of windows gives one ratio. */
 export async function measureReaping(
   pool: pg.Pool,
-  { keys, rounds, seconds, perSecond }: { keys: number; rounds: number; seconds: number; perSecond: number | false },
+  { keys, rounds, seconds }: { keys: number; rounds: number; seconds: number },
 ): Promise<ReapingResult> {
   const client = await pool.connect()
   await client.query('truncate oncekey.keys')
@@ -54,7 +54,7 @@ export async function measureReaping(
   await measure()
 
   const pairs: { alone: Window; whileReaping: Window; reaped: number }[] = []
-  const service = reaper(once, { perSecond, every: 1 })
+  const service = reaper(once, { every: 1 })
   const left = async () =>
     (await pool.query(`select count(*)::integer as count from oncekey.keys where tenant = 'expired'`)).rows[0].count as number
   for (let round = 0; round < rounds; round += 1) {

@@ -6,11 +6,11 @@ import { createService, rest, type Service } from './service.js'
 export interface ReaperOptions {
   /** How often it looks. Too low: statements for nothing. Too high: the table is larger than it need be. Default 30 s. */
   every?: Duration
-  /** How many keys it deletes in one statement. Too low: more statements. Too high: claims wait behind a long one. Default 1,000. */
+  /** How many keys it deletes in one statement. Too low: more statements. Too high: claims wait behind a long one. Default 500. */
   batch?: number
   /**
    * How many it deletes in a second, at most. Too low: the table grows faster than it is reaped. Too high: claims feel it
-   * (docs/decisions/0008 has numbers). `false`: as fast as it can. Default 20,000.
+   * (docs/decisions/0008 has numbers). `false`: as fast as it can. Default 10,000.
    */
   perSecond?: number | false
 }
@@ -19,7 +19,7 @@ export interface ReaperOptions {
  * Deletes keys past their retention, with their results: complete and failed ones only. Ends keys that nobody came back for: those that
  * were never claimed fail with 408, all others are parked for a person, because they may have taken effect.
  */
-export function reaper<Tx>(once: Once<Tx>, { every = '30s', batch = 1_000, perSecond = 20_000 }: ReaperOptions = {}): Service {
+export function reaper<Tx>(once: Once<Tx>, { every = '30s', batch = 500, perSecond = 10_000 }: ReaperOptions = {}): Service {
   const parts = workerParts(once, 'reaper')
   const upkeep = upkeepOf(once, 'reaper')
   checkCount('batch', batch)

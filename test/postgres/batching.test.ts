@@ -140,6 +140,27 @@ describe('a row that somebody has locked', () => {
   })
 })
 
+test('claims that stand behind open transactions, however many, do not hold up all others', async () => {
+  const { store } = setup()
+  const locked = claims(4)
+  await store.keyClaim(aClaim())
+  const open = await database.pool.connect()
+  await open.query('begin')
+  const within = postgresStore(fromPg(database.pool)).steps
+  for (const claim of locked) await within.keyClaimWithin(claim, open)
+  // One by one: each is a statement by itself, which waits for as long as the transaction does.
+  const waiting: Promise<unknown>[] = []
+  for (const claim of locked) {
+    waiting.push(store.keyClaim(again(claim)))
+    await new Promise(setImmediate)
+    await new Promise(setImmediate)
+  }
+  expect((await store.keyClaim(aClaim())).kind).toBe('execute')
+  await open.query('rollback')
+  open.release()
+  expect(await Promise.all(waiting)).toMatchObject(locked.map(() => ({ kind: 'execute' })))
+})
+
 test('what cannot be stored fails by itself, and not its neighbours', async () => {
   const { store } = setup()
   const [bad, ...good] = await Promise.all(claims(6).map((claim) => take(store, claim)))

@@ -27,10 +27,13 @@ interface Verbs {
 
 type Empty = 'empty'
 
+/** More than a statement takes, unless it waits for a lock or the database has trouble. */
+const slowMs = 200
+
 /** The verbs of requests, which share statements with those that are under way at the same moment. */
 export function batchedVerbs(db: Queryable, { claim, finish, release }: Verbs, { maxRows = 128, maxInFlight = 2 }: BatchOptions) {
   // What is no trouble with the way to the database may be one row's fault, or that of a row that somebody has locked.
-  const limits = { maxRows, maxInFlight, isOfOne: (error: unknown) => !isConnectionFailure(error) || isLockTimeout(error) }
+  const limits = { maxRows, maxInFlight, slowMs, isOfOne: (error: unknown) => !isConnectionFailure(error) || isLockTimeout(error) }
   const claims = new Batcher<WantedKey, Found | Empty>({
     ...limits,
     idOf: ({ id }) => id,

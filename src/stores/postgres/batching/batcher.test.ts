@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { waitUntil } from '../../../../test/support/wait-until.js'
 import { arrayLiteral } from './array-literal.js'
 import { Batcher, type BatcherParts } from './batcher.js'
 
@@ -19,6 +20,7 @@ function setup(changes: Partial<BatcherParts<Item, string>> = {}) {
   const batcher = new Batcher<Item, string>({
     maxRows: 4,
     maxInFlight: 1,
+    slowMs: 600_000,
     idOf: ({ id }) => id,
     one: async (item) => (await send([item]))[0] as string,
     many: send,
@@ -133,6 +135,27 @@ test('asks alone about each when one of them may be at fault, and gives each its
   expect(await all).toMatchObject([{ reason: { message: 'it was a' } }, { value: 'b:1' }])
 })
 
+test('does not stand behind a statement that takes too long, nor behind those that are asked for alone', async () => {
+  const { submit, idsOf, sent, turn } = setup({ slowMs: 1 })
+  const [slow] = submit('a')
+  await turn()
+  const [next] = submit('b')
+  await waitUntil('the next one is sent', () => idsOf().includes('b'))
+  sent[1]?.answer()
+  expect(await next).toBe('b:0')
+  sent[0]?.answer()
+  expect(await slow).toBe('a:0')
+
+  const { submit: ask, idsOf: asked, sent: statements, turn: tick } = setup()
+  const pair = ask('c', 'd')
+  await tick()
+  statements[0]?.fail(new Error('one of them'))
+  const [other] = ask('e')
+  await waitUntil('it is sent beside them', () => asked().includes('e'))
+  for (const statement of statements.slice(1)) statement.answer()
+  expect(await Promise.all([...pair, other])).toEqual(['c:0', 'd:1', 'e:0'])
+})
+
 test('gives all the error of a statement that did not get through, and goes on', async () => {
   const { turn, submit, sent } = setup()
   const all = Promise.allSettled(submit('a', 'b'))
@@ -140,7 +163,7 @@ test('gives all the error of a statement that did not get through, and goes on',
   sent[0]?.fail(new Error('the connection broke'))
   expect(await all).toMatchObject([{ reason: { message: 'the connection broke' } }, { reason: { message: 'the connection broke' } }])
   const [next] = submit('c')
-  await turn()
+  await waitUntil('the next one is sent', () => sent.length === 2)
   sent[1]?.answer()
   expect(await next).toBe('c:0')
 })
@@ -158,6 +181,7 @@ test('answers everybody, with their own answer, whatever comes and goes', async 
         const batcher = new Batcher<Item, string>({
           maxRows,
           maxInFlight,
+          slowMs: 600_000,
           idOf: ({ id }) => id,
           one: async ({ id, number }) => `${id}:${number}`,
           async many(items) {

@@ -3,6 +3,8 @@ export interface BatcherParts<Item, Result> {
   readonly maxRows: number
   /** The most statements at the same time. */
   readonly maxInFlight: number
+  /** A statement that takes longer than this does not count any more: it may stand behind a lock, and others must not stand behind it. */
+  readonly slowMs: number
   /** Items of the same id are one row of a statement, at most. */
   idOf(item: Item): string
   /**
@@ -73,12 +75,9 @@ export class Batcher<Item, Result> {
 
   async #send(batch: readonly Waiting<Item, Result>[]): Promise<void> {
     this.#inFlight += 1
-    try {
-      await (batch.length === 1 ? this.#alone(batch) : this.#together(batch))
-    } finally {
-      this.#inFlight -= 1
-      if (this.#queue.length > 0) this.#plan()
-    }
+    await quickly(batch.length === 1 ? this.#alone(batch) : this.#together(batch), this.#parts.slowMs)
+    this.#inFlight -= 1
+    if (this.#queue.length > 0) this.#plan()
   }
 
   async #together(batch: readonly Waiting<Item, Result>[]): Promise<void> {
@@ -87,8 +86,8 @@ export class Batcher<Item, Result> {
     try {
       results = await many(batch.map(({ item }) => item))
     } catch (error) {
-      if (isOfOne(error)) return this.#alone(batch)
-      for (const waiting of batch) this.#fail(waiting, error)
+      if (isOfOne(error)) void this.#alone(batch)
+      else for (const waiting of batch) this.#fail(waiting, error)
       return
     }
     const leftOut: Waiting<Item, Result>[] = []
@@ -124,4 +123,16 @@ export class Batcher<Item, Result> {
     this.#queue.unshift(...companions)
     this.#plan()
   }
+}
+
+/** The end of it, or of our patience. It never rejects: everybody is told by themselves. */
+function quickly(work: Promise<void>, slowMs: number): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, slowMs)
+    timer.unref()
+    work.finally(() => {
+      clearTimeout(timer)
+      resolve()
+    })
+  })
 }

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { KeyClaim } from '../../src/index.js'
 import { type Connection, fromPg, type PostgresStoreOptions, postgresStore } from '../../src/stores/postgres/index.js'
 import { aClaim, aFinish, again, type Execute, take } from '../../src/testing/store-cases/store-case.js'
+import { codeOf } from '../support/code-of.js'
 import { useDatabase } from '../support/postgres/database.js'
 
 const database = useDatabase()
@@ -53,6 +54,10 @@ test('a request that is alone costs what it costs without', async () => {
   sent.length = 0
   await store.keyFinish(aFinish(await take(store, aClaim())))
   expect([sent.length, count(singleClaim), count(batchedClaim)]).toEqual([2, 1, 0])
+})
+
+test.each([{ maxRows: 0 }, { maxRows: 1.5 }, { maxInFlight: 0 }, { maxInFlight: '2' as never }])('%o is an error at once', (batch) => {
+  expect(codeOf(() => setup({ batch }))).toBe('option_invalid')
 })
 
 test('is off on request', async () => {

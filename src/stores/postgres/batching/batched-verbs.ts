@@ -1,3 +1,4 @@
+import { OncekeyError } from '../../../core/errors.js'
 import type { AdvanceResult, KeyFinish, KeyRelease } from '../../../core/store.js'
 import type { Queryable } from '../connections/connection.js'
 import { isConnectionFailure } from '../driver-errors.js'
@@ -32,6 +33,10 @@ const slowMs = 200
 
 /** The verbs of requests, which share statements with those that are under way at the same moment. */
 export function batchedVerbs(db: Queryable, { claim, finish, release }: Verbs, { maxRows = 128, maxInFlight = 2 }: BatchOptions) {
+  for (const [name, value] of Object.entries({ maxRows, maxInFlight })) {
+    if (Number.isInteger(value) && value > 0) continue
+    throw new OncekeyError('option_invalid', `batch.${name} is ${String(value)}: it is a whole number from 1 on.`)
+  }
   // What is no trouble with the way to the database may be one row's fault, or that of a row that somebody has locked.
   const limits = { maxRows, maxInFlight, slowMs, isOfOne: (error: unknown) => !isConnectionFailure(error) || isLockTimeout(error) }
   const claims = new Batcher<WantedKey, Found | Empty>({

@@ -1,7 +1,9 @@
 import { fork } from 'node:child_process'
+import { existsSync, renameSync } from 'node:fs'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { buildSync } from 'esbuild'
-import { onTestFinished } from 'vitest'
+import { inject, onTestFinished } from 'vitest'
 
 /** A real process of ours, which can be frozen, continued and killed. */
 export interface Child {
@@ -14,9 +16,9 @@ export interface Child {
 
 /**
  * Runs a TypeScript file under test/ in a process of its own. `settings` reach it as JSON in its first argument. It is
- * killed when the test ends, frozen or not.
+ * killed when the test ends, frozen or not, unless `atTheEnd` puts that off.
  */
-export function startChild(file: string, settings: object): Child {
+export function startChild(file: string, settings: object, atTheEnd: (kill: () => void) => void = onTestFinished): Child {
   const child = fork(bundled(file), [JSON.stringify(settings)], { execArgv: [], serialization: 'advanced' })
   const arrived: unknown[] = []
   const awaited: { resolve(message: unknown): void; reject(error: Error): void }[] = []
@@ -31,9 +33,7 @@ export function startChild(file: string, settings: object): Child {
     gone = new Error(`the process ended (${signal ?? code}) without the message that was waited for`)
     for (const { reject } of awaited.splice(0)) reject(gone)
   })
-  onTestFinished(() => {
-    child.kill('SIGKILL')
-  })
+  atTheEnd(() => void child.kill('SIGKILL'))
 
   return {
     pid: child.pid as number,
@@ -44,21 +44,24 @@ export function startChild(file: string, settings: object): Child {
         awaited.push({ resolve: resolve as (message: unknown) => void, reject })
       })
     },
-    send: (message) => child.send(message as never),
+    // Who is dead by now does not hear it; that shows in the message that does not come.
+    send: (message) => void child.send(message as never, () => {}),
     signal: (name) => void process.kill(child.pid as number, name),
   }
 }
 
-const bundles = new Map<string, string>()
-
-/** One plain file of the child and the sources: compiling in each of fifty processes would take most of a test's time. */
+/**
+ * One plain file of the child and the sources: compiling in each of fifty processes would take most of a test's time. It is made once in a
+ * run, by whoever needs it first.
+ */
 function bundled(file: string): string {
-  const known = bundles.get(file)
-  if (known) return known
-  const name = `${file.replaceAll('/', '-').replace('.ts', '')}-${process.pid}.mjs`
-  const outfile = fileURLToPath(new URL(`../../node_modules/.cache/oncekey-children/${name}`, import.meta.url))
+  const path = join(inject('childBundles'), file.replaceAll('/', '-').replace('.ts', ''))
+  const outfile = `${path}.mjs`
+  if (existsSync(outfile)) return outfile
+  const own = `${path}-${process.pid}.mjs`
   const entry = fileURLToPath(new URL(`../${file}`, import.meta.url))
-  buildSync({ entryPoints: [entry], outfile, bundle: true, platform: 'node', format: 'esm', packages: 'external', logLevel: 'error' })
-  bundles.set(file, outfile)
+  buildSync({ entryPoints: [entry], outfile: own, bundle: true, platform: 'node', format: 'esm', packages: 'external', logLevel: 'error' })
+  // Two may make it at once: each of them puts a whole file there.
+  renameSync(own, outfile)
   return outfile
 }

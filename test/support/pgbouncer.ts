@@ -36,8 +36,9 @@ max_client_conn = 200
     )
     // PgBouncer does not run as root, but knows how to become somebody else.
     const account = process.getuid?.() === 0 ? ['-u', 'nobody'] : []
-    const { output } = startProgram(program, [...account, config])
-    await waitUntil(`PgBouncer answers (${output()})`, async () => {
+    const server = startProgram(program, [...account, config])
+    afterAll(() => server.kill())
+    await waitUntil(`PgBouncer answers (${server.output()})`, async () => {
       const client = new pg.Client({ connectionString: bouncer.href })
       return client.connect().then(
         () => client.end().then(() => true),

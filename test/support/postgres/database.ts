@@ -1,41 +1,34 @@
-import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import { afterAll, beforeAll, inject } from 'vitest'
-import { fromPg, migrate } from '../../../src/stores/postgres/index.js'
+import { databaseName, onServer } from './template.js'
 
 export interface TestDatabase {
   readonly url: string
   readonly pool: pg.Pool
   /** A pool that is closed after the test file, on this database or another URL. */
   createPool(options?: pg.PoolConfig): pg.Pool
+  /** Runs `create … if not exists`, which by itself fails when two do it in the same moment. */
+  ensure(statements: string): Promise<unknown>
 }
 
 /** A fresh, migrated database for the test file that calls this; it is dropped when the file is done. */
 export function useDatabase({ migrated = true } = {}): TestDatabase {
-  const name = `oncekey_test_${randomBytes(6).toString('hex')}`
+  const name = databaseName('test')
   const server = inject('databaseUrl')
   const url = new URL(server)
   url.pathname = `/${name}`
   const pools: pg.Pool[] = []
 
-  const database: TestDatabase = {
-    url: url.href,
-    get pool() {
-      return pools[0] as pg.Pool
-    },
-    createPool(options = {}) {
-      const pool = new pg.Pool({ connectionString: url.href, ...options })
-      // Tests cut connections on purpose; the statements that were under way report it.
-      pool.on('error', () => {})
-      pools.push(pool)
-      return pool
-    },
+  function createPool(options: pg.PoolConfig = {}): pg.Pool {
+    const pool = new pg.Pool({ connectionString: url.href, ...options })
+    // Tests cut connections on purpose; the statements that were under way report it.
+    pool.on('error', () => {})
+    pools.push(pool)
+    return pool
   }
 
   beforeAll(async () => {
-    await onServer(server, `create database ${name}`)
-    database.createPool({ max: 20 })
-    if (migrated) await migrate(fromPg(database.pool))
+    await onServer(server, `create database ${name}${migrated ? ` template ${inject('migratedTemplate')}` : ''}`)
   })
 
   afterAll(async () => {
@@ -43,15 +36,12 @@ export function useDatabase({ migrated = true } = {}): TestDatabase {
     await onServer(server, `drop database ${name} with (force)`)
   })
 
-  return database
-}
-
-async function onServer(url: string, statement: string): Promise<void> {
-  const client = new pg.Client({ connectionString: url })
-  await client.connect()
-  try {
-    await client.query(statement)
-  } finally {
-    await client.end()
+  const pool = createPool({ max: 20 })
+  return {
+    url: url.href,
+    pool,
+    createPool,
+    // Several statements in one message are one transaction, which ends the lock.
+    ensure: (statements) => pool.query(`select pg_advisory_xact_lock(1); ${statements}`),
   }
 }

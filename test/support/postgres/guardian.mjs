@@ -5,6 +5,7 @@
 //
 // It picks a free port, prints one line `{"url": …}` and then stays silent; the server's log goes to `logFile`, if one is given.
 import { spawn, spawnSync } from 'node:child_process'
+import { randomInt } from 'node:crypto'
 import { accessSync, appendFileSync, chownSync, constants, cpSync, mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { createServer } from 'node:net'
@@ -104,13 +105,12 @@ function readableByOthers(path) {
   }
 }
 
+/** Not one of the ports that the system gives to connections, of which tests make thousands: one of them might have it before Postgres does. */
 function freePort() {
-  return new Promise((resolve, reject) => {
+  const port = randomInt(10_000, 22_000)
+  return new Promise((resolve) => {
     const probe = createServer()
-    probe.on('error', reject).listen(0, '127.0.0.1', () => {
-      const { port } = probe.address()
-      probe.close(() => resolve(port))
-    })
+    probe.on('error', () => resolve(freePort())).listen(port, '127.0.0.1', () => probe.close(() => resolve(port)))
   })
 }
 

@@ -1,19 +1,20 @@
-import canonicalize from 'canonicalize'
 import { OncekeyError } from '../errors.js'
 import { jsonText } from '../json-text.js'
 import { isJson } from '../media-type.js'
+import { canonicalJson } from './canonical-json.js'
 import { withoutMembers } from './exclusions.js'
 import { isFaithfulJson } from './faithful-json.js'
 
-/** The bytes that stand for a body, and how they were made: bodies made in different ways are never equal. */
+/** What stands for a body, and how it was made: bodies made in different ways are never equal. A text counts as its UTF-8. */
 export interface CanonicalBody {
   readonly form: 'none' | 'json' | 'bytes' | 'text'
-  readonly bytes: Uint8Array
+  readonly content: Uint8Array | string
 }
 
 const loneSurrogate = /\p{Surrogate}/u
 const encoder = new TextEncoder()
-const none: CanonicalBody = { form: 'none', bytes: new Uint8Array() }
+const decoder = new TextDecoder('utf-8', { fatal: true })
+const none: CanonicalBody = { form: 'none', content: '' }
 
 /**
  * RFC 8785 for JSON, the bytes themselves for all else, and also for JSON that parsing would change (duplicate members,
@@ -26,10 +27,10 @@ export function canonicalBody(body: Uint8Array | string | undefined, mediaType: 
   }
   if (body.length === 0) return none
   // Such a text has no UTF-8 form: an encoder would make the same bytes of different ones.
-  if (typeof body === 'string' && loneSurrogate.test(body)) return { form: 'text', bytes: Buffer.from(body, 'utf16le') }
+  if (typeof body === 'string' && loneSurrogate.test(body)) return { form: 'text', content: Buffer.from(body, 'utf16le') }
   const bytes = typeof body === 'string' ? encoder.encode(body) : body
-  const json = isJson(mediaType) ? canonicalJson(bytes, excluded) : null
-  return json === null ? { form: 'bytes', bytes } : { form: 'json', bytes: encoder.encode(json) }
+  const json = isJson(mediaType) ? meaningOf(bytes, excluded) : null
+  return json === null ? { form: 'bytes', content: bytes } : { form: 'json', content: json }
 }
 
 /** A value that was parsed already, where nobody kept the bytes. What its parser dropped cannot be seen any more. */
@@ -42,12 +43,11 @@ const notJson = (cause: unknown) =>
     cause,
   })
 
-function canonicalJson(bytes: Uint8Array, excluded: readonly string[]): string | null {
+function meaningOf(bytes: Uint8Array, excluded: readonly string[]): string | null {
   try {
-    const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+    const text = decoder.decode(bytes)
     const value: unknown = JSON.parse(text)
-    if (!isFaithfulJson(text)) return null
-    return canonicalize(withoutMembers(value, excluded)) ?? null
+    return isFaithfulJson(text, value) ? (canonicalJson(withoutMembers(value, excluded)) ?? null) : null
   } catch {
     // Not UTF-8, not JSON, or a lone surrogate: whether that is an error is for the handler to say.
     return null

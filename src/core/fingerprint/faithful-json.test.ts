@@ -69,9 +69,9 @@ describe('isFaithfulJson', () => {
     const nested = (depth: number) => `${'['.repeat(depth)}${']'.repeat(depth)}`
     expect(isFaithfulJson(nested(256))).toBe(true)
     expect(isFaithfulJson(nested(257))).toBe(false)
-    expect(isFaithfulJson('[{"a":[]}]', 3)).toBe(true)
-    expect(isFaithfulJson('[{"a":[]}]', 2)).toBe(false)
-    expect(isFaithfulJson(`[${'[],'.repeat(1_000)}[]]`, 2)).toBe(true)
+    expect(isFaithfulJson('[{"a":[]}]', [{ a: [] }], 3)).toBe(true)
+    expect(isFaithfulJson('[{"a":[]}]', [{ a: [] }], 2)).toBe(false)
+    expect(isFaithfulJson(`[${'[],'.repeat(1_000)}[]]`, undefined, 2)).toBe(true)
   })
 
   test('agrees with a parser that loses nothing', () => {

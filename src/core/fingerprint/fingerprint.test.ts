@@ -33,6 +33,23 @@ describe('a fingerprint', () => {
     expect(difference({ ...request, ...change }, request)).toBe(part)
   })
 
+  test('is that of its own request, also if its value takes another one while it is read', () => {
+    const takeFingerprint = createFingerprinter()
+    const nested = {
+      toJSON() {
+        takeFingerprint({ method: 'POST', path: '/refunds', value: 1 })
+        return { a: 1 }
+      },
+    }
+    const charge = { method: 'POST', path: '/charges' }
+    expect(takeFingerprint({ ...charge, value: nested }).bytes).toEqual(takeFingerprint({ ...charge, value: { a: 1 } }).bytes)
+  })
+
+  test('takes a part that is null for one that is left out, as callers without types have it', () => {
+    const nothing = { method: null, path: null, query: null, mediaType: null } as unknown as FingerprintRequest
+    expect(difference({ body: 'x' }, { ...nothing, body: 'x' })).toBe(null)
+  })
+
   test('names the outermost part when several differ', () => {
     const other: FingerprintRequest = { method: 'PUT', path: '/x', query: 'x', mediaType: 'text/plain', body: 'x' }
     expect(difference(request, other)).toBe('method')

@@ -1,8 +1,15 @@
 import { OncekeyError } from '../errors.js'
+import type { ArrivingBody } from './arriving-body.js'
 import { checkPointers, type Exclusions } from './exclusions.js'
-import { type FingerprintPart, type FingerprintRequest, type FingerprintVersion, fingerprintV1 } from './version-1.js'
+import {
+  type FingerprintPart,
+  type FingerprintSettings,
+  type FingerprintVersion,
+  fingerprintV1,
+  type ReceivedRequest,
+} from './version-1.js'
 
-export type { FingerprintPart, FingerprintRequest } from './version-1.js'
+export type { FingerprintPart, FingerprintRequest, ReceivedRequest } from './version-1.js'
 
 /** What a request asked for, in a few bytes, ready to be compared with what its key was first used for. */
 export interface Fingerprint {
@@ -10,6 +17,12 @@ export interface Fingerprint {
   readonly bytes: Uint8Array
   /** The first part in which this request differs from a stored fingerprint of any version, or null if they are equal. */
   differenceFrom(stored: Uint8Array): FingerprintPart | null
+}
+
+export interface Fingerprinter {
+  (request: ReceivedRequest): Fingerprint
+  /** For a body of this media type that is to be hashed while it arrives; undefined for JSON, which is compared when it is whole. */
+  arriving(mediaType: string): ArrivingBody | undefined
 }
 
 export interface FingerprintSecret {
@@ -39,28 +52,39 @@ const knownVersions: ReadonlyMap<number, FingerprintVersion> = new Map([[fingerp
 export function createFingerprinter(
   { secrets = [], exclude = {} }: FingerprintOptions = {},
   versions: ReadonlyMap<number, FingerprintVersion> = knownVersions,
-): (request: FingerprintRequest) => Fingerprint {
+): Fingerprinter {
   const exclusions = { body: checkPointers(exclude.body ?? []), query: exclude.query ?? [] }
   if (!Array.isArray(exclusions.query)) throw new OncekeyError('option_invalid', 'exclude.query is a list of parameter names.')
-  const ring = secretRing(secrets)
-  const currentSecret = secrets.length > 0 ? (ring.keys().next().value as string) : hex(noSecretId)
+  const settingsBySecret = new Map<string, FingerprintSettings>()
+  for (const [id, secret] of [[hex(noSecretId), null] as const, ...secretRing(secrets)]) {
+    settingsBySecret.set(id, { secret, exclusions, known: new Map() })
+  }
+  const currentSecret = [...settingsBySecret.keys()][secrets.length > 0 ? 1 : 0] as string
   const currentVersion = [...versions.keys()].at(-1) as number
 
-  function compute(request: FingerprintRequest, versionNumber: number, secretId: string): Uint8Array {
+  function compute(request: ReceivedRequest, versionNumber: number, secretId: string): Uint8Array {
     const version = versions.get(versionNumber)
     if (!version) throw incomparable(`version ${versionNumber}, which this release does not know: finish the upgrade of all processes`)
-    const secret = secretId === hex(noSecretId) ? null : ring.get(secretId)
-    if (secret === undefined)
-      throw incomparable('a secret that is not in `secrets` any more: keep old secrets for as long as the retention')
-    const body = version.compute(request, { secret, exclusions })
-    return Uint8Array.of(versionNumber, ...Buffer.from(secretId, 'hex'), ...body)
+    const settings = settingsBySecret.get(secretId)
+    if (!settings) throw incomparable('a secret that is not in `secrets` any more: keep old secrets for as long as the retention')
+    const computed = version.compute(request, settings)
+    const bytes = new Uint8Array(headerLength + computed.length)
+    bytes[0] = versionNumber
+    bytes.set(Buffer.from(secretId, 'hex'), 1)
+    bytes.set(computed, headerLength)
+    return bytes
   }
 
-  return function takeFingerprint(request) {
+  const arriving = (mediaType: string) => {
+    const settings = settingsBySecret.get(currentSecret) as FingerprintSettings
+    return versions.get(currentVersion)?.arriving?.(mediaType, settings)
+  }
+
+  function takeFingerprint(request: ReceivedRequest): Fingerprint {
     const bytes = compute(request, currentVersion, currentSecret)
     return {
       bytes,
-      differenceFrom(stored) {
+      differenceFrom(stored: Uint8Array) {
         const versionNumber = stored[0] ?? 0
         const secretId = hex(stored.subarray(1, headerLength))
         const same = versionNumber === currentVersion && secretId === currentSecret
@@ -70,6 +94,7 @@ export function createFingerprinter(
       },
     }
   }
+  return Object.assign(takeFingerprint, { arriving })
 }
 
 function secretRing(secrets: readonly FingerprintSecret[]): Map<string, Uint8Array> {

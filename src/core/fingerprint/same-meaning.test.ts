@@ -4,6 +4,8 @@ import { describe, expect, test } from 'vitest'
 import { changedSomewhere, isEqualJson, jsonValues, smallJsonValues, spelled } from '../../../test/support/json-values.js'
 import { createFingerprinter } from './fingerprint.js'
 
+const long = process.env.ONCEKEY_LONG === '1'
+
 const takeFingerprint = createFingerprinter()
 const json = (body: string | Uint8Array) => takeFingerprint({ mediaType: 'application/json', body })
 
@@ -69,7 +71,7 @@ describe('the fingerprint of a JSON body', () => {
         expect(isSame(text, JSON.stringify(value))).toBe(true)
         expect(isSame(Buffer.from(text), text)).toBe(true)
       }),
-      { numRuns: 500 },
+      { numRuns: long ? 500 : 150 },
     )
   })
 
@@ -79,7 +81,7 @@ describe('the fingerprint of a JSON body', () => {
       fc.property(pairs, ([a, b]) => {
         expect(isSame(JSON.stringify(a), JSON.stringify(b))).toBe(isEqualJson(a, b))
       }),
-      { numRuns: 3_000 },
+      { numRuns: long ? 3_000 : 800 },
     )
   })
 
@@ -90,7 +92,7 @@ describe('the fingerprint of a JSON body', () => {
         const changed = changedSomewhere(value, other, next)
         expect(isSame(spelled(changed, next), spelled(value, next))).toBe(isEqualJson(changed, value))
       }),
-      { numRuns: 1_000 },
+      { numRuns: long ? 1_000 : 250 },
     )
   })
 

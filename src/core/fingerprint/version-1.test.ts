@@ -63,7 +63,7 @@ describe('version 1', () => {
   })
 
   test('lets the whole decide and the parts only name', () => {
-    const own = fingerprintV1.compute(request, { secret: null, exclusions: { body: [], query: [] } })
+    const own = fingerprintV1.compute(request, { secret: null, exclusions: { body: [], query: [] }, known: new Map() })
     const changed = (...at: number[]) => own.map((byte, index) => (at.includes(index) ? byte ^ 1 : byte))
     expect(fingerprintV1.difference(own, changed(16))).toBe(null)
     expect(fingerprintV1.difference(own, changed(15))).toBe('body')

@@ -1,5 +1,6 @@
-import { createHash, createHmac } from 'node:crypto'
-import { mediaTypeEssence } from '../media-type.js'
+import { digest, digesting } from '../digest.js'
+import { isJson, mediaTypeEssence } from '../media-type.js'
+import { ArrivingBody } from './arriving-body.js'
 import { canonicalBody, canonicalValue } from './canonical-body.js'
 import { withoutParameters } from './exclusions.js'
 
@@ -22,15 +23,26 @@ export interface FingerprintRequest {
   value?: unknown
 }
 
-interface Settings {
+/** As adapters have it. */
+export interface ReceivedRequest extends FingerprintRequest {
+  /** Instead of `body`: one that was hashed while it arrived. */
+  arrived?: ArrivingBody
+}
+
+/** What fingerprints are taken with. */
+export interface FingerprintSettings {
   readonly secret: Uint8Array | null
   readonly exclusions: { readonly body: readonly string[]; readonly query: readonly string[] }
+  /** The digests in front of a body's, of requests that come again and again: the same method, path, query and media type. */
+  readonly known: Map<string, Uint8Array>
 }
 
 /** One way of taking fingerprints. Old ones stay, so that what they stored can still be compared. */
 export interface FingerprintVersion {
   readonly number: number
-  compute(request: FingerprintRequest, settings: Settings): Uint8Array
+  compute(request: ReceivedRequest, settings: FingerprintSettings): Uint8Array
+  /** For a body of this media type that is hashed while it arrives; undefined where all of it has to be there first. */
+  arriving?(mediaType: string, settings: FingerprintSettings): ArrivingBody | undefined
   difference(own: Uint8Array, stored: Uint8Array): FingerprintPart | null
 }
 
@@ -41,25 +53,32 @@ const partLength = 4
 export const fingerprintV1 = {
   number: 1,
 
-  compute(request, { secret, exclusions }) {
-    const digest = (...pieces: (string | Uint8Array)[]) => {
-      const hash = secret ? createHmac('sha256', secret) : createHash('sha256')
-      for (const piece of pieces) hash.update(piece)
-      return hash.digest()
-    }
+  compute(request, settings) {
+    const { secret, exclusions } = settings
+    const method = request.method ?? ''
+    const path = request.path ?? ''
+    const query = request.query ?? ''
     const mediaType = mediaTypeEssence(request.mediaType ?? '')
-    const body =
-      request.value === undefined ? canonicalBody(request.body, mediaType, exclusions.body) : canonicalValue(request.value, exclusions.body)
-    const parts: Record<FingerprintPart, Uint8Array> = {
-      method: digest('method:', (request.method ?? '').toUpperCase()),
-      path: digest('path:', request.path ?? ''),
-      query: digest('query:', withoutParameters((request.query ?? '').replace(/^\?/, ''), exclusions.query)),
-      mediaType: digest('mediaType:', mediaType),
-      body: digest(`body:${body.form}:`, body.bytes),
+    const asked = withoutParameters(query.startsWith('?') ? query.slice(1) : query, exclusions.query)
+    const inFront = digestsInFront(settings, [method.toUpperCase(), path, asked, mediaType])
+    // Before the buffer is used: a `toJSON` in a value may take a fingerprint of its own.
+    const body = bodyDigest(request, mediaType, settings)
+    allDigests.set(inFront, wholePrefix.length)
+    allDigests.set(body, wholePrefix.length + inFront.length)
+    const computed = new Uint8Array(wholeLength + fingerprintParts.length * partLength)
+    computed.set(digest(secret, allDigests).subarray(0, wholeLength))
+    for (let index = 0; index < fingerprintParts.length; index += 1) {
+      const from = wholePrefix.length + index * digestLength
+      computed.set(allDigests.subarray(from, from + partLength), wholeLength + index * partLength)
     }
-    const inOrder = fingerprintParts.map((name) => parts[name])
-    const whole = digest('v1:', ...inOrder).subarray(0, wholeLength)
-    return Buffer.concat([whole, ...inOrder.map((part) => part.subarray(0, partLength))])
+    return computed
+  },
+
+  arriving(mediaType, settings) {
+    if (isJson(mediaType)) return undefined
+    const hash = digesting(settings.secret)
+    hash.update(bodyPrefix('bytes'))
+    return new ArrivingBody(settings, hash)
   },
 
   difference(own, stored) {
@@ -73,7 +92,40 @@ export const fingerprintV1 = {
 
   /** Four bytes that stand for a secret's id; never all zero, which says "no secret". */
   secretId(id: string): Uint8Array {
-    const bytes = createHash('sha256').update(`secret-id:${id}`).digest().subarray(0, 4)
+    const bytes = digest(null, `secret-id:${id}`).subarray(0, 4)
     return bytes.some((byte) => byte !== 0) ? bytes : Uint8Array.of(0, 0, 0, 1)
   },
 } as const satisfies FingerprintVersion & { secretId(id: string): Uint8Array }
+
+const digestLength = 32
+const wholePrefix = Buffer.from('v1:')
+/** What the whole is a digest of. One for all requests: it is written and read without a pause. */
+const allDigests = Buffer.concat([wholePrefix, Buffer.alloc(fingerprintParts.length * digestLength)])
+const bodyPrefix = (form: string) => `body:${form}:`
+
+function bodyDigest({ body, arrived, value }: ReceivedRequest, mediaType: string, settings: FingerprintSettings): Uint8Array {
+  const { secret, exclusions } = settings
+  // No bytes are no body; and what was hashed with other settings, or as something else than it is, has to be hashed again.
+  if (arrived && arrived.length > 0 && arrived.by === settings && !isJson(mediaType)) return arrived.digest()
+  const { form, content } =
+    value === undefined ? canonicalBody(arrived?.bytes() ?? body, mediaType, exclusions.body) : canonicalValue(value, exclusions.body)
+  if (typeof content === 'string') return digest(secret, bodyPrefix(form) + content)
+  return digesting(secret).update(bodyPrefix(form)).update(content).digest()
+}
+
+/** Too many, or too long, and they would be a burden. */
+const mostKnown = 1_000
+const longestKnown = 512
+
+/** Of all parts but the body. They are known from requests before it more often than not: then one look replaces four digests. */
+function digestsInFront({ secret, known }: FingerprintSettings, parts: readonly [string, string, string, string]): Uint8Array {
+  const [method, path, query, mediaType] = parts
+  // With the lengths in front, no two requests have the same name.
+  const name = `${method.length}:${path.length}:${query.length}:${method}${path}${query}${mediaType}`
+  const found = known.get(name)
+  if (found) return found
+  const made = Buffer.concat(parts.map((text, index) => digest(secret, `${fingerprintParts[index]}:${text}`)))
+  if (known.size >= mostKnown) known.clear()
+  if (name.length <= longestKnown) known.set(name, made)
+  return made
+}

@@ -1,0 +1,39 @@
+/**
+ * A body that is hashed while it arrives, piece by piece, so that a large one does not hold up the process when it is whole. Its
+ * pieces stay as they came; they are put together only if somebody needs all of them at once.
+ */
+export class ArrivingBody {
+  readonly #hash: { update(piece: Uint8Array): unknown; digest(): Uint8Array }
+  readonly #pieces: Uint8Array[] = []
+  #length = 0
+  #digest: Uint8Array | undefined
+
+  /** `by`: what the hash was made with, by which a fingerprinter knows whether it is of use. */
+  constructor(
+    readonly by: object,
+    hash: { update(piece: Uint8Array): unknown; digest(): Uint8Array },
+  ) {
+    this.#hash = hash
+  }
+
+  /** Nobody may change it any more. */
+  add(piece: Uint8Array): void {
+    this.#hash.update(piece)
+    this.#pieces.push(piece)
+    this.#length += piece.length
+  }
+
+  get length(): number {
+    return this.#length
+  }
+
+  bytes(): Uint8Array {
+    return Buffer.concat(this.#pieces)
+  }
+
+  /** Of what has arrived; nothing may follow it. */
+  digest(): Uint8Array {
+    this.#digest ??= this.#hash.digest()
+    return this.#digest
+  }
+}

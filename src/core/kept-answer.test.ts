@@ -66,6 +66,13 @@ describe('the headers that are kept', () => {
     expect(headersKept(headers)).toEqual(headers)
   })
 
+  test('do not change any more when the caller changes theirs', () => {
+    const customer: [string, string] = ['x-customer', 'a']
+    const kept = headersKept([customer])
+    customer[1] = 'b'
+    expect(kept).toEqual([['x-customer', 'a']])
+  })
+
   test('do not include what a Connection header nominates, in any of its lines', () => {
     const headers: HeaderPair[] = [
       ['X-Hop', '1'],

@@ -69,16 +69,20 @@ export function answerKeeper({ maxAnswerBytes, neverStore = [], redact }: KeepOp
 
   function withoutUnwanted(answer: Answer): Answer {
     const { headers } = answer
-    const nominated = nominatedBy(headers)
-    const hasId = headers.some(([name]) => name.toLowerCase() === requestId)
-    const kept = headers.flatMap(([name, value]): HeaderPair[] => {
-      const lower = name.toLowerCase()
-      if (unwanted.has(lower) || nominated.has(lower)) return []
+    const names = headers.map(([name]) => name.toLowerCase())
+    const nominated = names.includes('connection') ? nominatedBy(headers) : undefined
+    const hasId = names.includes(requestId)
+    const kept: HeaderPair[] = []
+    for (const [index, [given, value]] of headers.entries()) {
+      const name = names[index] as string
+      if (unwanted.has(name) || nominated?.has(name)) continue
       // Two of them would not say which, and readers look for this spelling.
-      if (lower === originalRequest && hasId) return []
-      return lower === requestId || lower === originalRequest ? [[originalRequest, value]] : [[name, value]]
-    })
-    return { ...answer, headers: kept }
+      if (name === originalRequest && hasId) continue
+      // Pairs of our own: the caller may change theirs before the answer is written.
+      kept.push([name === requestId || name === originalRequest ? originalRequest : given, value])
+    }
+    const { status, body, omittedBytes } = answer
+    return omittedBytes === undefined ? { status, headers: kept, body } : { status, headers: kept, body, omittedBytes }
   }
 }
 

@@ -22,19 +22,28 @@ export interface KeyRing {
   find(id: string): KeyObject | undefined
 }
 
-export function keyRing(options: EncryptionOptions): KeyRing {
+/** How errors speak of the keys. */
+interface Naming {
+  readonly option: string
+  readonly each: string
+  readonly does: string
+}
+
+const encryptionKeys: Naming = { option: 'encryption.keys', each: 'encryption key', does: 'seals' }
+
+export function keyRing(options: EncryptionOptions, { option, each: noun, does }: Naming = encryptionKeys): KeyRing {
   const keys: unknown = options?.keys
   if (!Array.isArray(keys) || keys.length === 0) {
-    throw new OncekeyError('option_invalid', 'encryption.keys is a list of at least one { id, key }; the first one seals.')
+    throw new OncekeyError('option_invalid', `${option} is a list of at least one { id, key }; the first one ${does}.`)
   }
   const ring = new Map<string, KeyObject>()
   for (const each of keys as readonly unknown[]) {
     const { id, key } = (each ?? {}) as Partial<EncryptionKey>
     if (typeof id !== 'string' || !printable.test(id)) {
-      throw new OncekeyError('option_invalid', 'Each encryption key needs an id of 1 to 64 characters of printable ASCII.')
+      throw new OncekeyError('option_invalid', `Each ${noun} needs an id of 1 to 64 characters of printable ASCII.`)
     }
-    if (ring.has(id)) throw new OncekeyError('option_invalid', `Two encryption keys share the id ${id}: give each its own.`)
-    ring.set(id, createSecretKey(keyBytes(id, key)))
+    if (ring.has(id)) throw new OncekeyError('option_invalid', `Two ${noun}s share the id ${id}: give each its own.`)
+    ring.set(id, createSecretKey(keyBytes(`${noun} ${id}`, key)))
   }
   const [[id, key]] = ring as unknown as [[string, KeyObject]]
   return { current: { id, key }, find: (wanted) => ring.get(wanted) }
@@ -46,13 +55,13 @@ const hexKey = /^[0-9a-fA-F]{64}$/
 const base64Key = /^[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$/
 
 /** The message never repeats the key. */
-function keyBytes(id: string, key: unknown): Uint8Array {
+function keyBytes(name: string, key: unknown): Uint8Array {
   if (key instanceof Uint8Array && key.length === 32) return key
   if (typeof key === 'string' && hexKey.test(key)) return Buffer.from(key, 'hex')
   if (typeof key === 'string' && base64Key.test(key)) return Buffer.from(key, 'base64')
   throw new OncekeyError(
     'option_invalid',
-    `The encryption key ${id} is not 32 bytes: pass a Uint8Array of that length, or what \`openssl rand -base64 32\` or ` +
+    `The ${name} is not 32 bytes: pass a Uint8Array of that length, or what \`openssl rand -base64 32\` or ` +
       '`openssl rand -hex 32` prints.',
   )
 }

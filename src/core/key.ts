@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hexDigest } from './digest.js'
 import { type ErrorCode, OncekeyError } from './errors.js'
 
 /** Whose key, for what, and which. Two requests mean the same work only if all three are equal, byte for byte. */
@@ -67,6 +67,11 @@ export function isKeyId(text: unknown): text is string {
   return typeof text === 'string' && /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.test(text)
 }
 
+/** Whether a text is a UUID at all, whatever made it. */
+export function isUuid(text: unknown): text is string {
+  return typeof text === 'string' && /^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/i.test(text)
+}
+
 /**
  * The key for a downstream call: the same for every attempt at this life of the key, another one after expiry and reuse, and nothing
  * that the caller's key could be read from.
@@ -77,9 +82,8 @@ export function derivedKey(incarnation: string, name: string): string {
 
 /** 122 bits of SHA-256 in the form of a version 8 UUID. */
 function uuidOf(text: string): string {
-  const digest = createHash('sha256').update(text).digest()
-  digest[6] = ((digest[6] as number) & 0x0f) | 0x80
-  digest[8] = ((digest[8] as number) & 0x3f) | 0x80
-  const hex = digest.toString('hex', 0, 16)
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
+  const hex = hexDigest(text)
+  // The two bits of the variant, in front of two of the digest's.
+  const variant = ((Number.parseInt(hex[16] as string, 16) & 0x3) | 0x8).toString(16)
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}`
 }

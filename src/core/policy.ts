@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hexDigest } from './digest.js'
 import { type Duration, durationMs } from './duration.js'
 import { OncekeyError } from './errors.js'
 import { checkName, maxNameLength } from './key.js'
@@ -63,5 +63,5 @@ export function scopeOf(policy: ScopePolicy, endpoint: { method: string; path: s
 /** A path may be longer than a scope: then its digest stands for it. */
 function endpointScope(method: string, path: string): string {
   const scope = `${method} ${path}`
-  return scope.length <= maxNameLength ? scope : `${method} sha256:${createHash('sha256').update(path).digest('hex')}`
+  return scope.length <= maxNameLength ? scope : `${method} sha256:${hexDigest(path)}`
 }

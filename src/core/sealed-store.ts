@@ -1,20 +1,21 @@
 import type { Answer } from './answer.js'
+import type { OncekeyError } from './errors.js'
 import { checkKeyRef, type KeyRef, keyId } from './key.js'
 import { type EncryptionOptions, type KeyRing, keyRing } from './key-ring.js'
 import type { KeyRecord } from './record.js'
 import { longestDelayMs } from './retry-delay.js'
-import { openAnswer, openRequest, type Place, sealAnswer, sealRequest } from './sealing.js'
-import type { EnqueueVerdict, KeyClaim, StepStore, Store, Verdict } from './store.js'
+import { openAnswer, openPayload, openRequest, type Place, sealAnswer, sealPayload, sealRequest } from './sealing.js'
+import type { EnqueueVerdict, JobRecord, KeyClaim, KeyFinish, OutboxStore, StepStore, Store, TakenJob, Verdict } from './store.js'
 
 /**
- * The same store, in which answers and requests are encrypted: what it is given is sealed before it is stored, what it says is opened.
+ * The same store, in which answers, requests and payloads of jobs are encrypted: what it is given is sealed before it is stored, what it says is opened.
  * Without `encryption` nothing is sealed, and what was sealed is refused, so that nobody is ever sent ciphertext.
  *
  * `createOnce` does this to its store. It is public for those who read a store themselves.
  */
 export function sealedStore<Tx>(store: Store<Tx>, encryption?: EncryptionOptions): Store<Tx> {
   const ring = encryption === undefined ? undefined : keyRing(encryption)
-  const { steps, upkeep } = store
+  const { steps, upkeep, outbox, turns } = store
 
   return {
     get durability() {
@@ -37,7 +38,7 @@ export function sealedStore<Tx>(store: Store<Tx>, encryption?: EncryptionOptions
     },
     keyEnqueue: async (claim) => openedVerdict(ring, claim, await store.keyEnqueue(sealedClaim(ring, claim))),
     keyHeartbeat: (heartbeat) => store.keyHeartbeat(heartbeat),
-    keyFinish: (finish) => store.keyFinish({ ...finish, answer: sealedAnswer(ring, finish.lease, finish.answer) }),
+    keyFinish: (finish) => store.keyFinish(ring ? sealedFinish(ring, finish) : finish),
     keyRelease: (release) => store.keyRelease(release),
     keyPark: (park) => store.keyPark({ ...park, answer: sealedAnswer(ring, park.lease, park.answer) }),
     async keyPeek(claim) {
@@ -55,6 +56,8 @@ export function sealedStore<Tx>(store: Store<Tx>, encryption?: EncryptionOptions
     keyReap: (reap) => store.keyReap(reap),
 
     ...(upkeep ? { upkeep } : {}),
+    ...(outbox ? { outbox: openedOutbox(outbox, ring) } : {}),
+    ...(turns ? { turns } : {}),
     ...(steps ? { steps: sealedSteps(steps, ring) } : {}),
   }
 }
@@ -67,8 +70,8 @@ function sealedSteps<Tx>(steps: StepStore<Tx>, ring: KeyRing | undefined): StepS
     transaction: (work) => steps.transaction(work),
     failureOf: (error) => steps.failureOf(error),
     troubleOf: (error) => steps.troubleOf(error),
-    stepAdvance: (advance, tx) => steps.stepAdvance(advance, tx),
-    keyFinishWithin: (finish, tx) => steps.keyFinishWithin({ ...finish, answer: sealedAnswer(ring, finish.lease, finish.answer) }, tx),
+    stepAdvance: (advance, tx) => steps.stepAdvance({ ...advance, jobs: sealedJobs(ring, advance.lease, advance.jobs) }, tx),
+    keyFinishWithin: (finish, tx) => steps.keyFinishWithin(ring ? sealedFinish(ring, finish) : finish, tx),
     stepsRead: (lease) => steps.stepsRead(lease),
     // If it cannot be opened, the caller's transaction does not commit: nothing has to be given back.
     keyClaimWithin: async (claim, tx) => openedVerdict(ring, claim, await steps.keyClaimWithin(sealedClaim(ring, claim), tx)),
@@ -84,8 +87,38 @@ function sealedSteps<Tx>(steps: StepStore<Tx>, ring: KeyRing | undefined): StepS
   }
 }
 
+/** A job whose payload cannot be opened is taken all the same, and says so: it must not keep the others from being delivered. */
+function openedOutbox(outbox: OutboxStore, ring: KeyRing | undefined): OutboxStore {
+  return {
+    async jobsTake(take) {
+      const taken = await outbox.jobsTake(take)
+      return { ...taken, jobs: taken.jobs.map((job) => openedJob(ring, job)) }
+    },
+    jobsSettle: (settle) => outbox.jobsSettle(settle),
+    jobsDead: (wanted) => outbox.jobsDead(wanted),
+    jobsResolve: (wanted) => outbox.jobsResolve(wanted),
+  }
+}
+
+function openedJob(ring: KeyRing | undefined, job: TakenJob): TakenJob {
+  try {
+    return { ...job, payload: openPayload(ring, { tenant: job.tenant, id: job.id }, job.payload) }
+  } catch (error) {
+    return { ...job, payload: '', unreadable: error as OncekeyError }
+  }
+}
+
+function sealedJobs(ring: KeyRing | undefined, { tenant }: Pick<Place, 'tenant'>, jobs: readonly JobRecord[]): readonly JobRecord[] {
+  return ring ? jobs.map((job) => ({ ...job, payload: sealPayload(ring, { tenant, id: job.id }, job.payload) })) : jobs
+}
+
 function placeOf(ref: KeyRef): Place {
   return { tenant: ref.tenant, id: keyId(checkKeyRef(ref)) }
+}
+
+function sealedFinish<F extends KeyFinish>(ring: KeyRing, finish: F): F {
+  const { lease, answer, jobs = [] } = finish
+  return { ...finish, answer: sealAnswer(ring, lease, answer), jobs: sealedJobs(ring, lease, jobs) }
 }
 
 function sealedAnswer(ring: KeyRing | undefined, { tenant, id }: Place, answer: Answer): Answer {
@@ -101,8 +134,10 @@ function openedVerdict<V extends Verdict | EnqueueVerdict>(ring: KeyRing | undef
     case 'execute':
       return verdict.request ? { ...verdict, request: openRequest(ring, () => placeOf(ref), verdict.request) } : verdict
     case 'replay':
-    case 'parked':
-      return { ...verdict, answer: openAnswer(ring, () => placeOf(ref), verdict.answer) }
+    case 'parked': {
+      const answer = openAnswer(ring, () => placeOf(ref), verdict.answer)
+      return answer === verdict.answer ? verdict : { ...verdict, answer }
+    }
     default:
       return verdict
   }

@@ -49,7 +49,10 @@ describe('a sealed answer', () => {
     ['a megabyte', reply(200, randomBytes(1024 * 1024))],
   ])('opens as %s', (_, answer) => {
     const opened = openAnswer(ring, at(here), sealAnswer(ring, here, answer))
-    expect(opened).toEqual({ ...answer, body: new Uint8Array(answer.body) })
+    // Byte by byte as Buffers do it: vitest takes seconds for a megabyte.
+    expect(Buffer.compare(opened.body, answer.body)).toBe(0)
+    expect({ ...opened, body: null }).toEqual({ ...answer, body: null })
+    expect(opened.body).toBeInstanceOf(Uint8Array)
     expect(opened.body).not.toBeInstanceOf(Buffer)
   })
 

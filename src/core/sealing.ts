@@ -9,6 +9,9 @@ export interface Place {
   readonly id: string
 }
 
+/** What can be sealed. */
+type Sealed = 'answer' | 'request' | 'payload'
+
 /** The one header of a sealed answer; its value is the id of the encryption key. */
 export const sealedHeader = 'oncekey-sealed'
 
@@ -72,12 +75,36 @@ export function openRequest(ring: KeyRing | undefined, placeOf: () => Place, req
   return bytesOf(open('request', ring, keyId, request.subarray(boxAt), boundTo('request', keyId, placeOf())), 0)
 }
 
+/** Leads a payload that is sealed. No JSON begins like this, so a plain payload stays as it is. */
+const sealedPayload = 'oncekey-sealed'
+
+/** The payload of a job is a text, and so is what it becomes. */
+export function sealPayload(ring: KeyRing, place: Place, payload: string): string {
+  const { id } = ring.current
+  const box = seal(ring, [Buffer.from(payload)], boundTo('payload', id, place))
+  return `${sealedPayload} ${Buffer.from(box).toString('base64')} ${id}`
+}
+
+/** The id of the encryption key that a stored payload is sealed with; undefined for a plain one. */
+export function payloadSealedWith(payload: string): string | undefined {
+  if (!payload.startsWith(`${sealedPayload} `)) return undefined
+  // The id of a key may have spaces.
+  return payload.split(' ').slice(2).join(' ')
+}
+
+export function openPayload(ring: KeyRing | undefined, place: Place, payload: string): string {
+  const keyId = payloadSealedWith(payload)
+  if (keyId === undefined) return payload
+  const [, box = ''] = payload.split(' ')
+  return open('payload', ring, keyId, Buffer.from(box, 'base64'), boundTo('payload', keyId, place)).toString('utf8')
+}
+
 function beginsWithMagic(bytes: Uint8Array): boolean {
   return magic.every((byte, index) => bytes[index] === byte)
 }
 
 /** What a box is authenticated with: it opens only as what it is, where it is, and beside the status that it was stored with. */
-function boundTo(what: 'answer' | 'request', keyId: string, { tenant, id }: Place, answer?: Answer): Uint8Array {
+function boundTo(what: Sealed, keyId: string, { tenant, id }: Place, answer?: Answer): Uint8Array {
   return Buffer.from(JSON.stringify([version, what, keyId, tenant, id, answer?.status ?? null, answer?.omittedBytes ?? null]))
 }
 
@@ -89,7 +116,7 @@ function seal({ current }: KeyRing, plain: readonly Uint8Array[], bound: Uint8Ar
   return Buffer.concat([Buffer.of(version), nonce, cipher.getAuthTag(), ...ciphertext])
 }
 
-function open(what: 'answer' | 'request', ring: KeyRing | undefined, keyId: string, box: Uint8Array, bound: Uint8Array): Buffer {
+function open(what: Sealed, ring: KeyRing | undefined, keyId: string, box: Uint8Array, bound: Uint8Array): Buffer {
   const key = ring?.find(keyId)
   if (!key) throw keyMissing(what, ring, keyId)
   if (box.length < boxHeadBytes) throw unreadable(what, 'it is cut off')

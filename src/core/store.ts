@@ -22,6 +22,10 @@ export interface Store<Tx = never> extends KeyStore {
   readonly steps?: StepStore<Tx>
   /** What background work is made of. Absent in a store that looks after itself. */
   readonly upkeep?: UpkeepStore
+  /** What the relay is made of. Absent in a store that has no steps to stage jobs with. */
+  readonly outbox?: OutboxStore
+  /** What work is made of that one process at a time should do. Absent in a store that knows no turns. */
+  readonly turns?: TurnStore
 }
 
 /** The verbs that every store has. */
@@ -48,7 +52,10 @@ export interface KeyStore {
   keyRead(ref: KeyRef): Promise<KeyRecord | undefined>
   /** The key with that id, if it is this tenant's. Undefined for anything else, also for what is no id at all. */
   keyReadById(wanted: { readonly tenant: string; readonly id: string }): Promise<KeySighting | undefined>
-  /** Deletes at most `limit` expired keys and says how many. Never an unfinished or parked one. */
+  /**
+   * Deletes at most `limit` expired keys and says how many. Never an unfinished or parked one. Always 0 in a store whose keys go by
+   * themselves.
+   */
   keyReap(reap: { readonly limit: number }): Promise<number>
 }
 
@@ -83,7 +90,7 @@ export interface StepStore<Tx> {
   keyResolve(resolve: KeyResolve): Promise<ResolveResult>
   /** What is noted of a key's life, oldest first; empty unless the store keeps an audit trail. */
   auditRead(ref: KeyRef): Promise<AuditEntry[]>
-  /** The age of the oldest job that is not delivered yet, over all tenants; 0 if there is none. */
+  /** How long the oldest job could have been delivered already, over all tenants; 0 if there is none. Those that were given up do not count. */
   jobsLagMs(): Promise<number>
 }
 
@@ -101,6 +108,83 @@ export interface UpkeepStore {
    * a new retention. Any other may have taken effect, and is parked: at once if no worker can run it, else a day later.
    */
   keysTimeOut(wanted: { readonly limit: number }): Promise<readonly EndedKey[]>
+}
+
+/** The verbs of the relay. All processes may use them at once: a job is held by one of them. */
+export interface OutboxStore {
+  /**
+   * Takes jobs that are due, at most `limit`: nobody else gets them for `leaseMs` by the store's clock. Of each group it takes the oldest job
+   * only, and none while that one is held, waits or, with `heldByDead`, was given up. Never waits for a job that somebody has locked.
+   */
+  jobsTake(take: JobsTake): Promise<JobsTaken>
+  /** Says what became of jobs, in one act. For each in its place: `'lost'` if it is not held under that token any more. */
+  jobsSettle(settle: { readonly jobs: readonly JobSettlement[] }): Promise<WriteResult[]>
+  /** Jobs that were given up, those of the longest standing first, after the one that is named. */
+  jobsDead(wanted: { readonly limit: number; readonly after?: DeadJob | undefined }): Promise<readonly DeadJob[]>
+  /** A person's word on jobs that were given up: deliver them again, from the first attempt on, or delete them. Says how many. */
+  jobsResolve(wanted: { readonly jobs: readonly JobRef[]; readonly as: 'retry' | 'discard' }): Promise<number>
+}
+
+export interface JobRef {
+  readonly tenant: string
+  readonly id: string
+}
+
+export interface JobsTake {
+  /** A random token of this take. */
+  readonly token: string
+  readonly leaseMs: number
+  readonly limit: number
+  /** Only jobs of these names. Default: all. */
+  readonly names?: readonly string[] | undefined
+  /** A job that was given up stops its group. */
+  readonly heldByDead: boolean
+  /** `lookedUpTo` of the take before: where to look first. What it passes over is found by a take without it. Default: everywhere. */
+  readonly from?: string | undefined
+  /** `nextGroup` of the take before: with very many groups, a take looks at some of them. Default: from the first one on. */
+  readonly group?: string | undefined
+}
+
+export interface JobsTaken {
+  readonly jobs: readonly TakenJob[]
+  /** Up to where there is nothing more to take, but for what is committed late; null if that is not known. */
+  readonly lookedUpTo: string | null
+  /** With which group the next take should go on; null for the first one. */
+  readonly nextGroup: string | null
+}
+
+export interface TakenJob extends JobRef {
+  readonly name: string
+  /** JSON. */
+  readonly payload: string
+  readonly group: string | null
+  /** The how-manieth take of this job it is. */
+  readonly attempt: number
+  readonly stagedAt: number
+  /** How long it could have been delivered already, by the store's clock. */
+  readonly lagMs: number
+  /** Why its payload cannot be read. It is empty then. */
+  readonly unreadable?: OncekeyError
+}
+
+/** `token` is that of the take. */
+export type JobSettlement = JobRef & { readonly token: string } /** Delivered: it is deleted. */ & (
+    | { readonly as: 'delivered' }
+    | { readonly as: 'retry'; readonly dueInMs: number; readonly error: string }
+    /** Given up, for a person to look at. */
+    | { readonly as: 'dead'; readonly error: string }
+    /** Given back untried. */
+    | { readonly as: 'release' }
+  )
+
+export interface DeadJob extends JobRef {
+  readonly name: string
+  readonly group: string | null
+  readonly attempts: number
+  readonly stagedAt: number
+  readonly deadAt: number
+  /** What the last delivery failed with. */
+  readonly error: string | null
 }
 
 export interface KeysSweep {
@@ -123,6 +207,28 @@ export interface EndedKey extends KeyRef {
   readonly fence: number
   readonly to: 'pending' | 'failed' | 'parked'
   readonly reason: string
+}
+
+/** Whose turn it is, by the name of what is to be done. A turn ends by itself, should its holder die. */
+export interface TurnStore {
+  /** Takes the turn if nobody has it and it is due, and tells the store's own time. Undefined if it is not to be had now. */
+  turnTake(take: TurnTake): Promise<{ readonly now: number } | undefined>
+  /** The turn lasts another `turnMs` from now. False if it is this holder's no more. */
+  turnKeep(turn: Turn): Promise<boolean>
+  /** Gives the turn back; the next one is due in `nextInMs`. Changes nothing if it is this holder's no more. */
+  turnEnd(turn: Pick<Turn, 'name' | 'holder'> & { readonly nextInMs: number }): Promise<void>
+}
+
+export interface Turn {
+  readonly name: string
+  /** A UUID of this turn alone. */
+  readonly holder: string
+  readonly turnMs: number
+}
+
+export interface TurnTake extends Turn {
+  /** Takes it before it is due, too. */
+  readonly early: boolean
 }
 
 /** `repeated`: this very write was committed before, and its acknowledgement was lost. The transaction it is in must not commit again. */
@@ -163,6 +269,10 @@ export interface JobRecord {
   readonly name: string
   /** JSON. */
   readonly payload: string
+  /** Jobs of one group are delivered one after the other, in the order in which they were staged. Default: in any order. */
+  readonly group?: string | null
+  /** How long after its staging it may be delivered. Default: at once. */
+  readonly delayMs?: number
 }
 
 export type Resolution =

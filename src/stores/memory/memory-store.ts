@@ -7,6 +7,7 @@ import { expiryAtFinish } from '../../core/retention.js'
 import type { KeyClaim, Store, WriteResult } from '../../core/store.js'
 import { holderGone, outcomeUnknown } from '../../core/system-answers.js'
 import { execute, isReport, report } from '../../core/verdict.js'
+import { memoryTurns } from './memory-turns.js'
 import { memoryUpkeep } from './memory-upkeep.js'
 
 /**
@@ -21,6 +22,7 @@ export function memoryStore({ clock = systemClock }: { clock?: Clock } = {}): St
   return {
     durability: 'process',
     upkeep: memoryUpkeep(clock, records, due),
+    turns: memoryTurns(clock),
 
     keyClaim: async (claim) => meet(claim, { decide, begin: newRecord, admit: execute }),
 

@@ -23,8 +23,8 @@ interface Way<V> {
   decide(record: KeyRecord, wanted: KeyClaim, now: number): Decision
   /** The verdict for a key that is this claim's. */
   admit(record: KeyRecord): V
-  /** The verdict on a key that changes faster than it can be looked at. */
-  readonly lastWord: V | Reported
+  /** When to come back to a key that changes faster than it can be looked at. */
+  retryAfterMs(wanted: KeyClaim): number
 }
 
 type Reported = ReturnType<typeof report>
@@ -34,21 +34,21 @@ export function claimer(tables: Tables, find: ReturnType<typeof keyClaim> = keyC
   const look = keyPeek(tables)
   const takeOver = keyTakeOver(tables)
   const settle = keySettle(tables)
-  const hold = { find, recreate: keyRecreate(tables, held), decide, admit: execute }
+  const hold = { find, recreate: keyRecreate(tables, held), decide, admit: execute, retryAfterMs: ({ leaseMs }: KeyClaim) => leaseMs }
   const leave = {
     find: keyClaim(tables, queued),
     recreate: keyRecreate(tables, queued),
     decide: decideEnqueue,
     admit: ({ id }: KeyRecord): EnqueueVerdict => ({ kind: 'enqueued', id }),
+    retryAfterMs: () => 0,
   }
 
   return {
     claim: (db: Queryable, wanted: KeyClaim): Promise<Verdict> => {
       const find = wanted.worker ? findOnly : hold.find
-      return meet<Verdict>(db, wanted, { ...hold, find, lastWord: { kind: 'in-progress', retryAfterMs: wanted.leaseMs } })
+      return meet<Verdict>(db, wanted, hold, find)
     },
-    enqueue: (db: Queryable, wanted: KeyClaim): Promise<EnqueueVerdict> =>
-      meet<EnqueueVerdict>(db, wanted, { ...leave, lastWord: { kind: 'in-progress', retryAfterMs: 0 } }),
+    enqueue: (db: Queryable, wanted: KeyClaim): Promise<EnqueueVerdict> => meet<EnqueueVerdict>(db, wanted, leave, leave.find),
     peek,
     look,
     find,
@@ -60,17 +60,22 @@ export function claimer(tables: Tables, find: ReturnType<typeof keyClaim> = keyC
     return found && { ...found, inserted: false }
   }
 
-  async function meet<V extends Verdict | EnqueueVerdict>(db: Queryable, wanted: KeyClaim, way: Way<V>): Promise<V | Reported> {
+  async function meet<V extends Verdict | EnqueueVerdict>(
+    db: Queryable,
+    wanted: KeyClaim,
+    way: Way<V>,
+    find: Way<V>['find'] | typeof findOnly,
+  ): Promise<V | Reported> {
     const id = keyId(checkKeyRef(wanted))
     let settled = false
     for (let looks = 0; looks < maxLooks; looks += 1) {
-      const found = await way.find(db, id, wanted)
+      const found = await find(db, id, wanted)
       if (!found && wanted.worker) return { kind: 'in-progress', retryAfterMs: 0 }
       const verdict = found && (await follow(db, found, wanted, way))
       if (verdict === 'settled') settled = true
       else if (verdict) return settled && (verdict.kind === 'parked' || verdict.kind === 'replay') ? { ...verdict, settled } : verdict
     }
-    return way.lastWord
+    return { kind: 'in-progress', retryAfterMs: way.retryAfterMs(wanted) }
   }
 
   async function peek(db: Queryable, wanted: KeyClaim): ReturnType<KeyStore['keyPeek']> {

@@ -20,13 +20,28 @@ function isMistake(error: unknown): boolean {
   return (error as { code?: unknown } | null)?.code === undefined && mistakes.some((kind) => error instanceof kind)
 }
 
-/** Two transactions got in each other's way, and the loser's did nothing: ask again. */
+/** Two transactions got in each other's way, or a prepared statement was of no use any more, and nothing was done: ask again. */
 export function isSerializationFailure(error: unknown): boolean {
-  return withCauses(error).some((each) => {
-    const state = sqlState(each)
-    // P2034 is Prisma's own word for both.
-    return state === '40001' || state === '40P01' || each.code === 'P2034'
-  })
+  // P2034 is Prisma's own word for both.
+  return hasState(error, '40001', '40P01') || withCauses(error).some(({ code }) => code === 'P2034') || isPreparedStatementTrouble(error)
+}
+
+/**
+ * A prepared statement that somebody's DISCARD ALL has thrown away (26000), that the session has of somebody else (42P05), or whose columns
+ * a migration has changed (0A000). It was not executed.
+ */
+export function isPreparedStatementTrouble(error: unknown): boolean {
+  if (hasState(error, '26000', '42P05')) return true
+  return hasState(error, '0A000') && withCauses(error).some(({ message }) => /cached plan/.test(String(message)))
+}
+
+/** A statement that stood behind a lock for too long, or for longer than the user lets any take. It did nothing. */
+export function isImpatience(error: unknown): boolean {
+  return hasState(error, '55P03', '57014')
+}
+
+function hasState(error: unknown, ...states: readonly string[]): boolean {
+  return withCauses(error).some((told) => states.includes(sqlState(told) ?? ''))
 }
 
 /** The connection broke, or the server ended it: nobody knows what became of what was under way. */
@@ -36,6 +51,7 @@ export function isConnectionFailure(error: unknown): boolean {
 
 /** What an error of a driver or an ORM may tell: Prisma hands the error of its driver adapter on in `meta`, all others in `cause`. */
 interface Told {
+  readonly message?: unknown
   readonly code?: unknown
   readonly cause?: unknown
   readonly originalCode?: unknown

@@ -1,4 +1,5 @@
 import { OncekeyError } from '../../core/errors.js'
+import { checkConnection } from './connections/check-driver.js'
 import type { Connection, Queryable } from './connections/connection.js'
 import { translated } from './driver-errors.js'
 import { migrations } from './migrations/compiled.js'
@@ -22,6 +23,7 @@ export async function migrate<Tx>(
   /** For tests of later releases. */
   steps: readonly Migration[] = migrations,
 ): Promise<string[]> {
+  checkConnection('migrate', connection)
   const quoted = quotedSchema(schema)
   try {
     return await connection.transaction(async (tx) => {

@@ -1,6 +1,10 @@
-import type { EndedKey, KeyResolve, ResolveResult } from '../../core/store.js'
+import type { EndedKey, JobRef, KeyResolve, ResolveResult } from '../../core/store.js'
 import type { Connection, Queryable } from './connections/connection.js'
 import { translated } from './driver-errors.js'
+import { type JobStory, jobStory } from './queries/job-story.js'
+import type { SeenJob } from './queries/job-summary.js'
+import { type JobsFilter, type JobsList, jobsList } from './queries/jobs-list.js'
+import { type JobsResolveByHand, jobsResolveByHand } from './queries/jobs-resolve-by-hand.js'
 import { keyReleaseByHand, type ReleaseByHand } from './queries/key-release-by-hand.js'
 import { keyResolve } from './queries/key-resolve.js'
 import { keyRetry } from './queries/key-retry.js'
@@ -8,15 +12,21 @@ import { type KeyStory, keyStory } from './queries/key-story.js'
 import type { KeySummary, SeenKey } from './queries/key-summary.js'
 import { type KeysCount, keysCount } from './queries/keys-count.js'
 import { type KeysFilter, keysList } from './queries/keys-list.js'
+import { type AnsweredKey, type KeyPlace, type KeysWanted, keysPage } from './queries/keys-page.js'
 import { keysTakeBack } from './queries/keys-take-back.js'
 import { type ServerFacts, settingsRead } from './queries/settings-read.js'
 import { type TableMeasure, tablesMeasure } from './queries/tables-measure.js'
 import { tablesOf } from './tables.js'
 
-/** What the command line is made of, for tools of your own. Changes are compare-and-set on the key as it was seen, and always audited. */
+/** What the command line is made of, for tools of your own. Changes are compare-and-set on the key or job as it was seen, and always audited. */
 export interface PostgresOperator {
   /** Reads the whole table unless tenant and id are given. */
   keysList(filter: KeysFilter): Promise<KeySummary[]>
+  /**
+   * Keys with their answers as one stream, in the order of their ids, for `reconcile()`; without `tenant`, tenant by tenant. It is read page by
+   * page along the primary key, and holds no transaction in between.
+   */
+  keysStream(wanted: KeysWanted, options?: { readonly pageSize?: number }): AsyncGenerator<AnsweredKey, void, undefined>
   /** Reads the whole table. */
   keysCount(): Promise<KeysCount>
   keyStory(key: { readonly tenant: string; readonly id: string }): Promise<KeyStory | undefined>
@@ -28,6 +38,11 @@ export interface PostgresOperator {
   keyResolve(seen: SeenKey, word: Pick<KeyResolve, 'resolution' | 'by'>): Promise<ResolveResult>
   /** Takes all keys from holders that are gone. Reads the whole table, and leaves those alone that somebody has locked. */
   keysTakeBack(change: { readonly note: string }): Promise<readonly EndedKey[]>
+  /** Jobs that are not delivered. Reads the whole table, unless tenant and id are given or only dead jobs are wanted. */
+  jobsList(filter: JobsFilter): Promise<JobsList>
+  jobStory(job: JobRef): Promise<JobStory | undefined>
+  /** A person's word on jobs that were given up, those that still are so as they were seen. Says how many. */
+  jobsResolve(seen: readonly SeenJob[], change: JobsResolveByHand): Promise<number>
   tablesMeasure(): Promise<TableMeasure[]>
   settingsRead(): Promise<ServerFacts>
 }
@@ -35,6 +50,7 @@ export interface PostgresOperator {
 export function postgresOperator<Tx>(connection: Connection<Tx>, { schema = 'oncekey' }: { schema?: string } = {}): PostgresOperator {
   const tables = tablesOf(schema, { audit: true })
   const list = keysList(tables)
+  const page = keysPage(tables)
   const count = keysCount(tables)
   const story = keyStory(tables)
   const retry = keyRetry(tables)
@@ -42,16 +58,30 @@ export function postgresOperator<Tx>(connection: Connection<Tx>, { schema = 'onc
   const resolve = keyResolve(tables)
   const takeBack = keysTakeBack(tables)
   const stuck = `select tenant, id::text as id from ${tables.keys} where state = 'processing' and locked_until <= clock_timestamp()`
+  const listJobs = jobsList(tables)
+  const storyOfJob = jobStory(tables)
+  const resolveJobs = jobsResolveByHand(tables)
   const measure = tablesMeasure(schema)
 
   return {
     keysList: (filter) => ask((db) => list(db, filter)),
+    async *keysStream(wanted, { pageSize = 1_000 } = {}) {
+      for (let after: KeyPlace | undefined; ; ) {
+        const keys = await ask((db) => page(db, wanted, after, pageSize))
+        yield* keys
+        if (keys.length < pageSize) return
+        after = keys.at(-1)
+      }
+    },
     keysCount: () => ask(count),
     keyStory: (key) => ask((db) => story(db, key)),
     keyRetry: (seen, { note }) => ask((db) => retry(db, seen, note)),
     keyReleaseByHand: (seen, change) => ask((db) => release(db, seen, change)),
     keyResolve: (seen, word) => ask((db) => resolve(db, seen, word)),
     keysTakeBack: ({ note }) => ask(async (db) => (await takeBack(db, await db.query(stuck, []), note)).swept),
+    jobsList: (filter) => ask((db) => listJobs(db, filter)),
+    jobStory: (job) => ask((db) => storyOfJob(db, job)),
+    jobsResolve: (seen, change) => ask((db) => resolveJobs(db, seen, change)),
     tablesMeasure: () => ask(measure),
     settingsRead: () => ask(settingsRead),
   }

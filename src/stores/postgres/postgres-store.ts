@@ -1,18 +1,23 @@
 import { checkKeyRef, checkTenant, isKeyId, keyId } from '../../core/key.js'
-import type { AdvanceResult, StepStore, Store, UpkeepStore, WriteResult } from '../../core/store.js'
+import type { AdvanceResult, OutboxStore, StepStore, Store, TurnStore, UpkeepStore, WriteResult } from '../../core/store.js'
 import { type BatchOptions, batchedVerbs } from './batching/batched-verbs.js'
 import { claimer } from './claim.js'
+import { checkConnection } from './connections/check-driver.js'
 import type { Connection, Queryable } from './connections/connection.js'
 import { isSerializationFailure, translated } from './driver-errors.js'
 import { checkSchema } from './migrate.js'
+import { plannedBySize } from './plans.js'
+import { postgresOutbox } from './postgres-outbox.js'
 import { postgresSteps } from './postgres-steps.js'
 import { postgresUpkeep } from './postgres-upkeep.js'
+import { keysClaim, type WantedKey } from './queries/key-claim.js'
 import { keyFinish } from './queries/key-finish.js'
 import { keyHeartbeat } from './queries/key-heartbeat.js'
 import { keyPark } from './queries/key-park.js'
 import { keyReap } from './queries/key-reap.js'
 import { keyRelease } from './queries/key-release.js'
-import { keysClaim, type WantedKey } from './queries/keys-claim.js'
+import { held } from './queries/key-row.js'
+import { turns } from './queries/turns.js'
 import { tablesOf } from './tables.js'
 
 export interface PostgresStoreOptions {
@@ -38,6 +43,8 @@ export interface PostgresStoreOptions {
 export interface PostgresStore<Tx> extends Store<Tx> {
   readonly steps: StepStore<Tx>
   readonly upkeep: UpkeepStore
+  readonly outbox: OutboxStore
+  readonly turns: TurnStore
 }
 
 /** How often a statement that lost against another transaction is sent again. */
@@ -45,9 +52,13 @@ const maxTries = 20
 
 /** Keys in the database of the user's own data: durable, fenced, and able to share a transaction with it. */
 export function postgresStore<Tx>(
-  connection: Connection<Tx>,
+  given: Connection<Tx>,
   { schema = 'oncekey', audit = false, distributed = false, batch = {} }: PostgresStoreOptions = {},
 ): PostgresStore<Tx> {
+  checkConnection('postgresStore', given)
+  const connection = plannedBySize(given)
+  // Jobs are a table of their own size.
+  const outbox = plannedBySize(given)
   const tables = tablesOf(schema, { audit, distributed })
   const { claim, enqueue, peek, look, find } = claimer(tables)
   const read = async (db: Queryable, tenant: string, id: string) => (await look(db, tenant, id))?.record
@@ -56,7 +67,7 @@ export function postgresStore<Tx>(
   const release = keyRelease(tables)
   const park = keyPark(tables)
   const reap = keyReap(tables)
-  const claimMany = keysClaim(tables)
+  const claimMany = keysClaim(tables, held)
   const claims = { one: (db: Queryable, { id, claim }: WantedKey) => find(db, id, claim), many: claimMany }
   const batched = batch ? batchedVerbs(connection, { claim: claims, finish, release }, batch) : undefined
   // In a transaction of the user's there is nothing to share.
@@ -84,6 +95,8 @@ export function postgresStore<Tx>(
     keyReap: ({ limit }) => ask((db) => reap(db, limit)),
 
     upkeep: postgresUpkeep(tables, ask),
+    outbox: postgresOutbox(tables, (verb) => ask(() => verb(outbox))),
+    turns: turns(tables, ask),
     steps: postgresSteps({ connection, tables, schema, ask, claim, finish: finish.one, read }),
   }
 

@@ -14,6 +14,7 @@ export interface Tables {
    * the tables are distributed, which cannot do that across tenants; a conditional write then waits for such a row.
    */
   readonly skippingLocked: string
+  readonly distributed: boolean
 }
 
 export function tablesOf(schema: string, { audit = false, distributed = false }: { audit?: boolean; distributed?: boolean } = {}): Tables {
@@ -27,5 +28,6 @@ export function tablesOf(schema: string, { audit = false, distributed = false }:
     auditTable,
     upkeep: `${quoted}.upkeep`,
     skippingLocked: distributed ? '' : 'for no key update of key skip locked',
+    distributed,
   }
 }

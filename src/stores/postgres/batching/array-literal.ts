@@ -1,21 +1,31 @@
+type Element = string | number | null
+
 /**
  * Arrays as Postgres writes them, made here because no two drivers send arrays alike, and all of them send a text. The statement
  * casts it: `$1::text::uuid[]`.
  */
-export function arrayLiteral(values: readonly (string | number | Uint8Array | null)[]): string {
+export function arrayLiteral(values: readonly Element[]): string
+export function arrayLiteral<Item>(items: readonly Item[], of: (item: Item) => Element): string
+export function arrayLiteral<Item>(items: readonly Item[], of = (item: Item) => item as Element): string {
   let literal = '{'
-  for (let index = 0; index < values.length; index += 1) {
-    if (index > 0) literal += ','
-    literal += elementOf(values[index] as string | number | Uint8Array | null)
+  // Tenants, scopes and policies repeat: an element that is the same as the one before is not written anew.
+  let last: Element | undefined
+  let element = ''
+  for (let index = 0; index < items.length; index += 1) {
+    const value = of(items[index] as Item)
+    if (value !== last || index === 0) {
+      last = value
+      element = elementOf(value)
+    }
+    literal += index === 0 ? element : `,${element}`
   }
   return `${literal}}`
 }
 
-function elementOf(value: string | number | Uint8Array | null): string {
+function elementOf(value: Element): string {
   if (value === null) return 'NULL'
   if (typeof value === 'number') return String(value)
-  if (typeof value === 'string') return plain.test(value) ? value : `"${value.replaceAll(special, '\\$&')}"`
-  return `"\\\\x${Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('hex')}"`
+  return plain.test(value) ? value : `"${value.replaceAll(special, '\\$&')}"`
 }
 
 /** UUIDs and most keys need no quotes. A word that reads NULL does. */

@@ -1,10 +1,9 @@
 import { OncekeyError } from '../../../core/errors.js'
 import type { AdvanceResult, KeyFinish, KeyRelease } from '../../../core/store.js'
 import type { Queryable } from '../connections/connection.js'
-import { isConnectionFailure } from '../driver-errors.js'
+import { isConnectionFailure, isImpatience } from '../driver-errors.js'
 import type { FencedWriter } from '../queries/fenced-write.js'
-import type { Found } from '../queries/key-claim.js'
-import type { WantedKey } from '../queries/keys-claim.js'
+import type { Found, WantedKey } from '../queries/key-claim.js'
 import { Batcher } from './batcher.js'
 
 export interface BatchOptions {
@@ -37,8 +36,9 @@ export function batchedVerbs(db: Queryable, { claim, finish, release }: Verbs, {
     if (Number.isInteger(value) && value > 0) continue
     throw new OncekeyError('option_invalid', `batch.${name} is ${String(value)}: it is a whole number from 1 on.`)
   }
+  const traffic = { statements: 0 }
   // What is no trouble with the way to the database may be one row's fault, or that of a row that somebody has locked.
-  const limits = { maxRows, maxInFlight, slowMs, isOfOne: (error: unknown) => !isConnectionFailure(error) || isLockTimeout(error) }
+  const limits = { traffic, maxRows, maxInFlight, slowMs, isOfOne: (error: unknown) => !isConnectionFailure(error) || isImpatience(error) }
   const claims = new Batcher<WantedKey, Found | Empty>({
     ...limits,
     idOf: ({ id }) => id,
@@ -55,11 +55,8 @@ export function batchedVerbs(db: Queryable, { claim, finish, release }: Verbs, {
       const found = await claims.submit(wanted)
       return found === 'empty' ? undefined : found
     },
-    // What brings steps or jobs along is a statement of another kind.
-    finish: (params: KeyFinish): Promise<AdvanceResult> =>
-      (params.steps?.length ?? 0) + (params.jobs?.length ?? 0) > 0 ? finish.one(db, params) : finishes.submit(params),
-    release: (params: KeyRelease): Promise<AdvanceResult> =>
-      (params.steps?.length ?? 0) > 0 ? release.one(db, params) : releases.submit(params),
+    finish: (params: KeyFinish): Promise<AdvanceResult> => finishes.submit(params),
+    release: (params: KeyRelease): Promise<AdvanceResult> => releases.submit(params),
   }
 
   function writes<Params extends { readonly lease: { readonly id: string } }>(
@@ -72,8 +69,4 @@ export function batchedVerbs(db: Queryable, { claim, finish, release }: Verbs, {
       many: (params) => writer.many(db, params),
     })
   }
-}
-
-function isLockTimeout(error: unknown): boolean {
-  return (error as { code?: unknown } | null)?.code === '55P03'
 }

@@ -18,6 +18,7 @@ function setup(changes: Partial<BatcherParts<Item, string>> = {}) {
       sent.push({ items: [...items], answer: (given = results) => resolve(given), fail: reject })
     })
   const batcher = new Batcher<Item, string>({
+    traffic: { statements: 0 },
     maxRows: 4,
     maxInFlight: 1,
     slowMs: 600_000,
@@ -67,6 +68,47 @@ test('has no more rows in a statement, and no more statements under way, than it
   await turn()
   await turn()
   expect(idsOf()).toEqual(['abcd', 'efgh', 'ij'])
+  for (const each of sent) each.answer()
+  await Promise.all(all)
+})
+
+test('divides what waits among its places while nothing is under way, so that they take turns, but not into small statements', async () => {
+  const traffic = { statements: 0 }
+  const many = (count: number) => Array.from({ length: count }, (_, number) => `${number}`)
+  const sizes = () => sent.map(({ items }) => items.length)
+  const { turn, submit, sent } = setup({ traffic, maxRows: 128, maxInFlight: 2 })
+  const first = submit(...many(100))
+  await turn()
+  expect(sizes()).toEqual([50, 50])
+  expect(traffic.statements).toBe(2)
+  for (const each of sent.splice(0)) each.answer()
+  await Promise.all(first)
+  await waitUntil('nothing is under way', () => traffic.statements === 0)
+
+  const few = submit(...many(63))
+  await turn()
+  expect(sizes()).toEqual([63])
+  for (const each of sent.splice(0)) each.answer()
+  await Promise.all(few)
+  await waitUntil('nothing is under way', () => traffic.statements === 0)
+
+  traffic.statements = 1
+  const beside = submit(...many(100))
+  await turn()
+  expect(sizes()).toEqual([100])
+  for (const each of sent) each.answer()
+  await Promise.all(beside)
+})
+
+test.each([
+  [3, 100, [34, 34, 32]],
+  [4, 128, [32, 32, 32, 32]],
+  [8, 130, [33, 33, 33, 31]],
+])('with %i places, %i that wait are %j', async (maxInFlight, waiting, sizes) => {
+  const { turn, submit, sent } = setup({ maxRows: 128, maxInFlight })
+  const all = submit(...Array.from({ length: waiting }, (_, number) => `${number}`))
+  await turn()
+  expect(sent.map(({ items }) => items.length)).toEqual(sizes)
   for (const each of sent) each.answer()
   await Promise.all(all)
 })
@@ -179,6 +221,7 @@ test('answers everybody, with their own answer, whatever comes and goes', async 
       async (ids, ends, maxRows, maxInFlight) => {
         let statements = 0
         const batcher = new Batcher<Item, string>({
+          traffic: { statements: 0 },
           maxRows,
           maxInFlight,
           slowMs: 600_000,
@@ -209,7 +252,7 @@ describe('arrayLiteral', () => {
     [[1, -2.5, null], '{1,-2.5,NULL}'],
     [['', 'NULL', 'null', 'a,b', '{}', ' '], '{"","NULL","null","a,b","{}"," "}'],
     [['"', '\\', '\\"'], '{"\\"","\\\\","\\\\\\""}'],
-    [[Uint8Array.of(0, 255)], '{"\\\\x00ff"}'],
+    [['a', 'a', null, null, 'null', 'a'], '{a,a,NULL,NULL,"null",a}'],
   ])('%j', (values, literal) => {
     expect(arrayLiteral(values)).toBe(literal)
   })

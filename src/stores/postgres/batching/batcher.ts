@@ -1,4 +1,13 @@
+/** The batches that a store has under way, of all kinds. */
+interface Traffic {
+  statements: number
+}
+
+/** With fewer rows than this, what a statement costs by itself is more than what two at the same time save. */
+const worthAStatement = 32
+
 export interface BatcherParts<Item, Result> {
+  readonly traffic: Traffic
   /** The most rows of one statement. */
   readonly maxRows: number
   /** The most statements at the same time. */
@@ -23,7 +32,7 @@ interface Waiting<Item, Result> {
   resolve(result: Result): void
   reject(error: unknown): void
   /** Others of the same id. */
-  readonly companions: Waiting<Item, Result>[]
+  companions?: Waiting<Item, Result>[]
 }
 
 /**
@@ -33,8 +42,11 @@ interface Waiting<Item, Result> {
 export class Batcher<Item, Result> {
   readonly #parts: BatcherParts<Item, Result>
   #queue: Waiting<Item, Result>[] = []
-  #inFlight = 0
+  /** When each statement that counts was sent. */
+  readonly #inFlight = new Set<{ readonly since: number }>()
   #isPlanned = false
+  #isWatched = false
+  #wasAlone = true
 
   constructor(parts: BatcherParts<Item, Result>) {
     this.#parts = parts
@@ -42,41 +54,87 @@ export class Batcher<Item, Result> {
 
   submit(item: Item): Promise<Result> {
     return new Promise((resolve, reject) => {
-      this.#queue.push({ item, resolve, reject, companions: [] })
+      this.#queue.push({ item, resolve, reject })
       this.#plan()
     })
   }
 
-  /** At the end of this turn of the event loop, so that all requests that it brought are there. */
+  /**
+   * At the end of this turn of the event loop, so that all requests that it brought are there. While they come one by one it is not worth
+   * the turn: then at the end of what runs just now.
+   */
   #plan(): void {
-    if (this.#isPlanned || this.#inFlight >= this.#parts.maxInFlight) return
+    if (this.#isPlanned) return
+    if (this.#inFlight.size >= this.#parts.maxInFlight) {
+      this.#watch()
+      return
+    }
     this.#isPlanned = true
-    setImmediate(() => {
+    const send = () => {
       this.#isPlanned = false
-      while (this.#queue.length > 0 && this.#inFlight < this.#parts.maxInFlight) void this.#send(this.#take())
-    })
+      const maxRows = this.#share()
+      while (this.#queue.length > 0 && this.#inFlight.size < this.#parts.maxInFlight) void this.#send(this.#take(maxRows))
+      if (this.#queue.length > 0) this.#watch()
+    }
+    if (this.#wasAlone && this.#inFlight.size === 0) process.nextTick(send)
+    else setImmediate(send)
+  }
+
+  /** A statement that takes too long does not count any more. Asked only while somebody waits for its place. */
+  #watch(): void {
+    if (this.#isWatched) return
+    this.#isWatched = true
+    const { slowMs } = this.#parts
+    const [oldest] = this.#inFlight
+    const timer = setTimeout(
+      () => {
+        this.#isWatched = false
+        for (const flight of this.#inFlight) if (performance.now() - flight.since >= slowMs) this.#inFlight.delete(flight)
+        if (this.#queue.length > 0) this.#plan()
+      },
+      Math.max(1, Math.ceil(slowMs - (performance.now() - (oldest?.since ?? 0)))),
+    )
+    timer.unref()
   }
 
   /** Those that have waited longest, each id once: a second one shares the answer, or goes with the next batch. */
-  #take(): Waiting<Item, Result>[] {
-    const { maxRows, idOf, shared } = this.#parts
+  #take(maxRows: number): Waiting<Item, Result>[] {
+    const { idOf, shared } = this.#parts
+    if (this.#queue.length === 1) return this.#queue.splice(0)
     const batch = new Map<string, Waiting<Item, Result>>()
     const left: Waiting<Item, Result>[] = []
     for (const waiting of this.#queue) {
       const id = idOf(waiting.item)
       const first = batch.get(id)
-      if (first && shared) first.companions.push(waiting)
-      else if (first || batch.size >= maxRows) left.push(waiting)
+      if (first && shared) {
+        first.companions ??= []
+        first.companions.push(waiting)
+      } else if (first || batch.size >= maxRows) left.push(waiting)
       else batch.set(id, waiting)
     }
     this.#queue = left
     return [...batch.values()]
   }
 
+  /**
+   * All in one statement, as a rule. But if nothing is under way they would stay together from then on: the database would stand still while
+   * this process answers all of them, and this process while the database works. In several parts, they take turns.
+   */
+  #share(): number {
+    const { maxRows, maxInFlight, traffic } = this.#parts
+    if (traffic.statements > 0) return maxRows
+    const parts = Math.min(maxInFlight, Math.floor(this.#queue.length / worthAStatement))
+    return parts > 1 ? Math.min(maxRows, Math.ceil(this.#queue.length / parts)) : maxRows
+  }
+
   async #send(batch: readonly Waiting<Item, Result>[]): Promise<void> {
-    this.#inFlight += 1
-    await quickly(batch.length === 1 ? this.#alone(batch) : this.#together(batch), this.#parts.slowMs)
-    this.#inFlight -= 1
+    const flight = { since: performance.now() }
+    this.#inFlight.add(flight)
+    this.#parts.traffic.statements += 1
+    this.#wasAlone = batch.length === 1
+    await (batch.length === 1 ? this.#alone(batch) : this.#together(batch))
+    this.#parts.traffic.statements -= 1
+    this.#inFlight.delete(flight)
     if (this.#queue.length > 0) this.#plan()
   }
 
@@ -97,42 +155,28 @@ export class Batcher<Item, Result> {
       else this.#answer(waiting, result)
     }
     // Not waited for: the next batch must not stand behind a row that somebody has locked.
-    void this.#alone(leftOut)
+    if (leftOut.length > 0) void this.#alone(leftOut)
   }
 
   async #alone(batch: readonly Waiting<Item, Result>[]): Promise<void> {
-    await Promise.all(
-      batch.map((waiting) =>
-        this.#parts.one(waiting.item).then(
-          (result) => this.#answer(waiting, result),
-          (error: unknown) => this.#fail(waiting, error),
-        ),
-      ),
-    )
+    const ask = (waiting: Waiting<Item, Result>) =>
+      this.#parts.one(waiting.item).then(
+        (result) => this.#answer(waiting, result),
+        (error: unknown) => this.#fail(waiting, error),
+      )
+    await Promise.all(batch.map(ask))
   }
 
   #answer({ resolve, companions }: Waiting<Item, Result>, result: Result): void {
     resolve(result)
-    for (const companion of companions) companion.resolve((this.#parts.shared as (result: Result) => Result)(result))
+    for (const companion of companions ?? []) companion.resolve((this.#parts.shared as (result: Result) => Result)(result))
   }
 
   /** What was wrong with one need not be wrong with another. */
-  #fail({ reject, companions }: Waiting<Item, Result>, error: unknown): void {
+  #fail({ reject, companions = [] }: Waiting<Item, Result>, error: unknown): void {
     reject(error)
     if (companions.length === 0) return
     this.#queue.unshift(...companions)
     this.#plan()
   }
-}
-
-/** The end of it, or of our patience. It never rejects: everybody is told by themselves. */
-function quickly(work: Promise<void>, slowMs: number): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, slowMs)
-    timer.unref()
-    work.finally(() => {
-      clearTimeout(timer)
-      resolve()
-    })
-  })
 }

@@ -3,8 +3,11 @@ export type Row = Record<string, any>
 
 /** Something that runs a statement: a pool, or one transaction. */
 export interface Queryable {
-  /** Values are only ever texts, numbers, booleans, bytes and null: what every driver sends alike. */
-  query(text: string, values: readonly (string | number | boolean | Uint8Array | null)[]): Promise<readonly Row[]>
+  /**
+   * Values are only ever texts, numbers, booleans, bytes and null: what every driver sends alike. `often`: sent with every request, so a
+   * connection that can keep it prepared should.
+   */
+  query(text: string, values: readonly (string | number | boolean | Uint8Array | null)[], often?: boolean): Promise<readonly Row[]>
 }
 
 /**

@@ -1,3 +1,4 @@
+import { checkDriver } from './check-driver.js'
 import type { Connection, Queryable, Row } from './connection.js'
 import { provenTransaction } from './proven-transaction.js'
 import { statementsOf } from './statements.js'
@@ -27,6 +28,8 @@ export type DrizzleSql = (strings: TemplateStringsArray, ...values: unknown[]) =
  * @example postgresStore(fromDrizzle(drizzle(pool), sql))
  */
 export function fromDrizzle<Tx extends DrizzleTransaction>(db: DrizzleDatabase<Tx>, sql: DrizzleSql): Connection<Tx> {
+  checkDriver('fromDrizzle', db, ['execute', 'transaction'], "a Drizzle database, and Drizzle's own sql: fromDrizzle(drizzle(pool), sql)")
+  checkDriver('fromDrizzle', { sql }, ['sql'], "Drizzle's own sql besides the database: fromDrizzle(db, sql)")
   const connection: Connection<Tx> = {
     ...runningOn(db),
     within: runningOn,

@@ -1,3 +1,4 @@
+import { checkDriver } from './check-driver.js'
 import type { Connection, Queryable } from './connection.js'
 
 /** The subset of `Knex.Transaction` that we need. */
@@ -17,6 +18,7 @@ export interface KnexDatabase<Tx extends KnexTransaction> extends KnexTransactio
  * @example postgresStore(fromKnex(knex({ client: 'pg', connection: process.env.DATABASE_URL })))
  */
 export function fromKnex<Tx extends KnexTransaction>(knex: KnexDatabase<Tx>): Connection<Tx> {
+  checkDriver('fromKnex', knex, ['raw', 'transaction'], "a Knex instance: knex({ client: 'pg', … })")
   return {
     ...runningOn(knex),
     within: runningOn,

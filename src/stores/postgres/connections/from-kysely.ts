@@ -1,3 +1,4 @@
+import { checkDriver } from './check-driver.js'
 import type { Connection, Queryable } from './connection.js'
 import { statementsOf } from './statements.js'
 
@@ -22,6 +23,7 @@ export interface KyselyDatabase<Tx extends KyselyTransaction> extends KyselyTran
  * @example postgresStore(fromKysely(new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) })))
  */
 export function fromKysely<Tx extends KyselyTransaction>(db: KyselyDatabase<Tx>): Connection<Tx> {
+  checkDriver('fromKysely', db, ['executeQuery', 'withoutPlugins', 'transaction'], 'a Kysely instance: new Kysely(…)')
   return {
     ...runningOn(db),
     within: runningOn,

@@ -1,3 +1,5 @@
+import { isPreparedStatementTrouble } from '../driver-errors.js'
+import { checkDriver } from './check-driver.js'
 import type { Connection, Queryable, Row } from './connection.js'
 import { preparedNames } from './prepared-names.js'
 
@@ -22,29 +24,42 @@ export interface PgPool<Client extends PgClient> {
 
 export interface FromPgOptions {
   /**
-   * Lets the server keep our statements prepared, which saves it a good part of its work. Only where each connection of the pool is one of
-   * the server's: not behind a pooler in transaction mode, unless it knows prepared statements (PgBouncer: `max_prepared_statements`).
-   * Default false.
+   * Lets the server keep the statements of each request prepared, which saves it most of its work on them. `true`: always, also behind a
+   * pooler in transaction mode that knows prepared statements (PgBouncer: `max_prepared_statements`). `false`: never.
+   * Default: where the connections of the pool are the server's own, which is found out at the first request.
    */
   prepare?: boolean
 }
 
 /**
- * Takes a pool of the `pg` package. Statements are unnamed unless you say otherwise, so it also works behind PgBouncer in transaction mode.
+ * Takes a pool of the `pg` package. Behind PgBouncer in transaction mode its statements have no names.
  *
  * @example postgresStore(fromPg(new Pool({ connectionString: process.env.DATABASE_URL })))
  */
-export function fromPg<Client extends PgClient>(pool: PgPool<Client>, { prepare = false }: FromPgOptions = {}): Connection<Client> {
-  const nameOf = prepare ? preparedNames() : undefined
-  const runningOn = (db: Pick<PgClient, 'query'>): Queryable => ({
-    async query(text, values) {
-      return (await db.query(nameOf ? { name: nameOf(text), text } : text, values as unknown[])).rows
-    },
-  })
+export function fromPg<Client extends PgClient>(pool: PgPool<Client>, { prepare }: FromPgOptions = {}): Connection<Client> {
+  checkDriver('fromPg', pool, ['query', 'connect'], 'a pool of pg: new pg.Pool(…)')
+  const nameOf = preparedNames()
+  let prepares = prepare
+  let isFindingOut = false
 
   return {
-    ...runningOn(pool),
-    within: runningOn,
+    async query(text, values, often) {
+      if (often && prepares === undefined) void findOut()
+      if (!often || !prepares) return (await pool.query(text, values as unknown[])).rows
+      try {
+        return await named(pool, text, values)
+      } catch (error) {
+        // Nothing was executed.
+        if (!isPreparedStatementTrouble(error)) throw error
+        return (await pool.query(text, values as unknown[])).rows
+      }
+    },
+
+    within: (client): Queryable => ({
+      async query(text, values, often) {
+        return often && prepares ? named(client, text, values) : (await client.query(text, values as unknown[])).rows
+      },
+    }),
 
     async script(client, text) {
       await client.query(text)
@@ -73,5 +88,41 @@ export function fromPg<Client extends PgClient>(pool: PgPool<Client>, { prepare 
         client.release(failure !== undefined)
       }
     },
+  }
+
+  async function named(db: Pick<PgClient, 'query'>, text: string, values: readonly unknown[]): Promise<readonly Row[]> {
+    try {
+      return (await db.query({ name: nameOf(text), text }, values as unknown[])).rows
+    } catch (error) {
+      // Somebody said DISCARD ALL on one of our connections, or there is a pooler after all: names are not for this pool.
+      if (isPreparedStatementTrouble(error)) prepares = false
+      throw error
+    }
+  }
+
+  /** In the background: nobody waits for it. If it fails, the next request asks again. */
+  async function findOut(): Promise<void> {
+    if (isFindingOut) return
+    isFindingOut = true
+    const own = await isServersOwn(pool).catch(() => undefined)
+    prepares ??= own
+    isFindingOut = false
+  }
+}
+
+/** A pooler in between gives its client a number of its own for the connection, and not that of the server's process. */
+async function isServersOwn(pool: PgPool<PgClient>): Promise<boolean> {
+  const client: PgClient & { readonly processID?: number | null } = await pool.connect()
+  // Without a listener, a connection that breaks just now would end the process.
+  const broken = () => {}
+  client.on('error', broken)
+  let failed = true
+  try {
+    const { rows } = await client.query('select pg_backend_pid() as pid')
+    failed = false
+    return rows[0]?.pid === client.processID
+  } finally {
+    client.removeListener('error', broken)
+    client.release(failed)
   }
 }

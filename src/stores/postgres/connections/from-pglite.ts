@@ -1,3 +1,4 @@
+import { checkDriver } from './check-driver.js'
 import type { Connection, Queryable, Row } from './connection.js'
 
 /** The subset of a PGlite transaction that we need. */
@@ -21,6 +22,7 @@ export interface Pglite<Tx extends PgliteTransaction> {
  * @example postgresStore(fromPglite(new PGlite('./data')))
  */
 export function fromPglite<Tx extends PgliteTransaction>(db: Pglite<Tx>): Connection<Tx> {
+  checkDriver('fromPglite', db, ['query', 'transaction'], 'a PGlite database: new PGlite(…)')
   return {
     ...runningOn(db),
     within: runningOn,

@@ -1,10 +1,11 @@
+import { checkDriver } from './check-driver.js'
 import type { Connection, Queryable, Row } from './connection.js'
 import { provenTransaction } from './proven-transaction.js'
 
 /** The subset of a postgres.js transaction that we need. */
 export interface PostgresJsTransaction {
   // biome-ignore lint/suspicious/noExplicitAny: postgres.js types its parameters by the type map of the user's instance.
-  unsafe(text: string, values?: any[]): PromiseLike<readonly Row[]>
+  unsafe(text: string, values?: any[], options?: { prepare?: boolean | undefined }): PromiseLike<readonly Row[]>
 }
 
 /** The subset of postgres.js's `Sql` that we need. */
@@ -17,12 +18,13 @@ export interface PostgresJs<Tx extends PostgresJsTransaction> extends PostgresJs
 }
 
 /**
- * Takes an instance of the `postgres` package. Statements are sent unprepared, so it also works behind PgBouncer in
- * transaction mode. Each transaction costs three more statements than with `pg`: see `provenTransaction`.
+ * Takes an instance of the `postgres` package. The statements of each request are prepared, unless it was made with `prepare: false`, which
+ * it needs behind PgBouncer in transaction mode for your own statements, too. Each transaction costs three more statements than with `pg`: see `provenTransaction`.
  *
  * @example postgresStore(fromPostgresJs(postgres(process.env.DATABASE_URL)))
  */
 export function fromPostgresJs<Tx extends PostgresJsTransaction>(sql: PostgresJs<Tx>): Connection<Tx> {
+  checkDriver('fromPostgresJs', sql, ['unsafe', 'begin'], 'an instance of the postgres package: postgres(url)')
   return provenTransaction<Tx>({
     ...runningOn(sql),
     within: runningOn,
@@ -41,8 +43,8 @@ export function fromPostgresJs<Tx extends PostgresJsTransaction>(sql: PostgresJs
 
 function runningOn(db: PostgresJsTransaction): Queryable {
   return {
-    async query(text, values) {
-      return db.unsafe(text, [...values])
+    async query(text, values, often = false) {
+      return db.unsafe(text, [...values], { prepare: often })
     },
   }
 }

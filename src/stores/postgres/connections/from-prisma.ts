@@ -1,3 +1,4 @@
+import { checkDriver } from './check-driver.js'
 import type { Connection, Queryable, Row } from './connection.js'
 import { statementsOf } from './statements.js'
 
@@ -21,6 +22,7 @@ export interface PrismaDatabase<Tx extends PrismaTransaction> extends PrismaTran
  * @example postgresStore(fromPrisma(new PrismaClient({ adapter: new PrismaPg({ connectionString: process.env.DATABASE_URL }) })))
  */
 export function fromPrisma<Tx extends PrismaTransaction>(prisma: PrismaDatabase<Tx>): Connection<Tx> {
+  checkDriver('fromPrisma', prisma, ['$queryRawUnsafe', '$transaction'], 'a Prisma client: new PrismaClient(…)')
   return {
     ...runningOn(prisma),
     within: runningOn,

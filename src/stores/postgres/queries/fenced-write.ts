@@ -1,9 +1,10 @@
 import type { KeyState, Lease } from '../../../core/record.js'
 import type { AdvanceResult, JobRecord, StepRecord } from '../../../core/store.js'
-import { arrayLiteral } from '../batching/array-literal.js'
-import type { Queryable } from '../connections/connection.js'
+import { type BatchRows, batchRows } from '../batching/batch-rows.js'
+import type { Queryable, Row } from '../connections/connection.js'
 import type { Tables } from '../tables.js'
-import { audited, noted, together, togetherValues } from './together.js'
+import { patience } from './key-claim.js'
+import { audited, noted, together } from './together.js'
 
 type Value = string | number | Uint8Array | null
 
@@ -12,13 +13,14 @@ export interface FencedWrite {
   readonly state: KeyState
   /** In the order of the parameters. */
   readonly values: readonly Value[]
+  /** Recorded in the same commit. */
   readonly steps?: readonly StepRecord[] | undefined
   readonly jobs?: readonly JobRecord[] | undefined
 }
 
 export interface FencedWriter<Params> {
   one(db: Queryable, params: Params): Promise<AdvanceResult>
-  /** In one statement. Undefined for a row that somebody has locked, that was written before, or that is lost: ask about it alone. */
+  /** In one statement. Undefined for a row that was written before, or that is lost: ask about it alone. */
   many(db: Queryable, params: readonly Params[]): Promise<readonly (AdvanceResult | undefined)[]>
 }
 
@@ -54,19 +56,29 @@ export function fencedWrite<Params, Name extends string>(
   const alone = noted(tables, write(), note)
   const count = 6 + names.length
   // The last step that comes along is the last one committed: the next holder sees by the recovery point that there are steps to read.
-  const lastStep = `($${count + 1}::text::json -> -1) ->> 'name'`
-  const withSteps = together(tables, write(`, recovery_point = coalesce(${lastStep}, recovery_point)`), count, note)
+  const pointAfter = (lastStep: string) => `, recovery_point = coalesce(${lastStep}, recovery_point)`
+  const withSteps = together(tables, { write: write(pointAfter(`$${count + 1}::text`)), parameters: count + 1, noted: note })
+  const plainRows = heldRows()
+  const batch = `with ${heldIn(plainRows)}done as (${writeMany()}
+    )${audited(tables, 'done', note)}
+    select ${writtenIds} from done`
+  const rowsWithSteps = heldRows({ last_step: 'text' })
+  const batchWithSteps = together(tables, {
+    before: heldIn(rowsWithSteps),
+    write: writeMany(pointAfter('held.last_step')),
+    parameters: rowsWithSteps.parameters,
+    noted: note,
+    columns: writtenIds,
+  })
   const repeated = `select from ${keys} where ${lease} and state = $6`
-  const batch = batchText()
 
   return {
     async one(db, params) {
       const { steps = [], jobs = [], ...written } = writeOf(params)
       const held = leaseValues(written)
       const plain = steps.length === 0 && jobs.length === 0
-      const done = plain
-        ? await db.query(alone, [...held, ...written.values])
-        : await db.query(withSteps, [...held, ...written.values, ...togetherValues(steps, jobs)])
+      const { text, values } = plain ? { text: alone, values: [] } : withSteps([{ id: written.lease.id, steps, jobs }])
+      const done = await db.query(text, [...held, ...written.values, ...(plain ? [] : [lastOf(steps)]), ...values], true)
       if (done.length > 0) return 'done'
       // The same write again, because its acknowledgement was lost? Then the row is as it was left.
       const before = await db.query(repeated, held)
@@ -74,45 +86,44 @@ export function fencedWrite<Params, Name extends string>(
     },
 
     async many(db, params) {
-      const rows = params.map((each) => {
-        const written = writeOf(each)
-        return [...leaseValues(written), ...written.values]
-      })
-      const columns = Array.from({ length: count }, (_, column) => arrayLiteral(rows.map((row) => row[column] as Value)))
-      const done = new Set((await db.query(batch, columns)).map(({ id }) => id as string))
+      const writes = params.map(writeOf)
+      const rows = writes.map((written) => [...leaseValues(written), ...written.values, lastOf(written.steps)])
+      const along = writes.map(({ lease, steps = [], jobs = [] }) => ({ id: lease.id, steps, jobs }))
+      const plain = along.every(({ steps, jobs }) => steps.length === 0 && jobs.length === 0)
+      const columns = (plain ? plainRows : rowsWithSteps).valuesOf(rows, (row, column) => row[column] as Value)
+      const { text, values } = plain ? { text: batch, values: [] } : batchWithSteps(along)
+      const [{ ids }] = (await db.query(text, [...columns, ...values], true)) as [Row]
+      const done = new Set((ids as string | null)?.split(' '))
       return rows.map(([, id]) => (done.has(id as string) ? 'done' : undefined))
     },
   }
 
-  /**
-   * A row that somebody has locked is left out: it must not hold up its neighbours. The lock is taken by a subquery that the planner
-   * cannot pull up, so that it can only go by the primary key, also in a table of which it knows nothing.
-   */
-  function batchText(): string {
-    const types = { ...leaseTypes, ...parameters } as Readonly<Record<string, string>>
-    const columns = Object.keys(types)
-    const arrays = columns.map((name, index) => `$${index + 1}::text::${types[name]}[]`)
+  /** In the order of the primary key, so that batches of several processes do not lock each other out. */
+  function heldRows(more: Readonly<Record<string, string>> = {}): BatchRows {
+    return batchRows({ ...leaseTypes, ...parameters, ...more }, `, ${patience} order by tenant, id`)
+  }
+
+  function heldIn({ rows }: BatchRows): string {
+    return `held as materialized (
+      ${rows}
+    ), `
+  }
+
+  /** Of a row that somebody has locked it loses patience, and each is asked for alone. */
+  function writeMany(more = ''): string {
     return `
-    with wanted as materialized (
-      select * from unnest(${arrays.join(', ')}) as wanted (${columns.join(', ')})
-    ), held as materialized (
-      select wanted.* from wanted cross join lateral (
-        select from ${keys} as key
-        where key.tenant = wanted.tenant and key.id = wanted.id and key.incarnation = wanted.incarnation and key.fence = wanted.fence
-          and key.owner = wanted.owner and key.state = 'processing'
-        offset 0
-        ${tables.skippingLocked}
-      ) as key
-      order by wanted.tenant, wanted.id
-    ), done as (
-      update ${keys} as key set state = held.state, locked_until = null, ${assignments(valuesBy(names, (name) => `held.${name}`))}
+      update ${keys} as key set state = held.state, locked_until = null, ${assignments(valuesBy(names, (name) => `held.${name}`))}${more}
       from held
       where key.tenant = held.tenant and key.id = held.id and key.incarnation = held.incarnation and key.fence = held.fence
-        and key.state = 'processing'
-      returning key.tenant, key.id, key.incarnation, key.fence, key.state, key.reason
-    )${audited(tables, 'done', note)}
-    select id::text as id from done`
+        and key.owner = held.owner and key.state = 'processing'
+      returning key.tenant, key.id, key.incarnation, key.fence, key.state, key.reason`
   }
+}
+
+const writtenIds = `string_agg(id::text, ' ') as ids`
+
+function lastOf(steps: readonly StepRecord[] = []): string | null {
+  return steps.at(-1)?.name ?? null
 }
 
 function valuesBy<Name extends string>(names: readonly Name[], sql: (name: Name, index: number) => string): Record<Name, string> {

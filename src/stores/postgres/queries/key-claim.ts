@@ -1,6 +1,8 @@
 import type { KeyRecord } from '../../../core/record.js'
 import type { KeyClaim } from '../../../core/store.js'
-import type { Queryable } from '../connections/connection.js'
+import { batchRows } from '../batching/batch-rows.js'
+import type { Queryable, Row } from '../connections/connection.js'
+import { tableBytes } from '../plans.js'
 import type { Tables } from '../tables.js'
 import { afterRetention, type Beginning, databaseNow, recordColumns, recordOf, retentionValue } from './key-row.js'
 import { audited } from './together.js'
@@ -12,46 +14,149 @@ export interface Found {
   readonly now: number
 }
 
+export interface WantedKey {
+  readonly id: string
+  readonly claim: KeyClaim
+}
+
+type Value = string | number | Uint8Array | null
+
+/** What a claim brings along, as columns of the statement. */
+const columns: Readonly<Record<string, { readonly type: string; of(wanted: WantedKey): Value }>> = {
+  tenant: { type: 'text', of: ({ claim }) => claim.tenant },
+  id: { type: 'uuid', of: ({ id }) => id },
+  scope: { type: 'text', of: ({ claim }) => claim.scope },
+  key: { type: 'text', of: ({ claim }) => claim.key },
+  owner: { type: 'uuid', of: ({ claim }) => claim.owner },
+  after_failure: { type: 'text', of: ({ claim }) => claim.afterFailure },
+  fingerprint: { type: 'bytea', of: ({ claim }) => claim.fingerprint?.bytes ?? null },
+  request: { type: 'bytea', of: ({ claim }) => claim.request },
+  kept_ms: { type: 'float8', of: ({ claim }) => retentionValue(claim.retention.ms) },
+  // The last one, because a key that is left to workers has no lease, and Postgres takes no parameter that is not used.
+  lease_ms: { type: 'float8', of: ({ claim }) => claim.leaseMs },
+}
+const entries = Object.entries(columns)
+const alone = Object.fromEntries(entries.map(([name, { type }], index) => [name, `$${index + 1}::${type}`]))
+const ofBatch = Object.fromEntries(entries.map(([name]) => [name, `wanted.${name}`]))
+
+/**
+ * A key that somebody inserts in an open transaction would hold up all others of the batch: after this long each is asked for alone. Long
+ * enough for the lock under which many writers extend the table, which counts too.
+ */
+const lockTimeout = '100ms'
+
+/** The same for the statements of other batches. Lasts for this statement only, so that no session keeps it. */
+export const patience = `(select set_config('lock_timeout', '${lockTimeout}', true)) as patience`
+
 /**
  * Finds the key, or inserts it as this claim's, in one statement and one round trip. A key that exists is only read: a
- * replay writes nothing, no WAL and no dead tuple.
+ * replay writes nothing, no WAL and no dead tuple. And it waits for nobody: an insert that came first would stand behind any
+ * transaction that is changing the row.
  *
  * Comes back empty when another transaction commits the same key between this statement's snapshot and its insert:
  * then the row is there for the next look.
  */
 export function keyClaim(tables: Tables, begin: Beginning) {
   const { keys } = tables
+  const parameters = begin.async ? entries.slice(0, -1) : entries
   const text = `
     with existing as (
-      select * from ${keys} where tenant = $1 and id = $2::uuid
-    ), inserted as (
-      insert into ${keys} (tenant, id, scope, key, state, incarnation, owner, fence, after_failure, fingerprint, request,
-                           async, waiting, created_at, locked_until, due_at, expires_at, reap_after)
-      select $1, $2::uuid, $3, $4, ${begin.state}, $5::uuid, $5::uuid, ${begin.fence}, $6, $7::bytea, $8::bytea,
-             ${begin.async}, ${begin.async}, clock.time, ${begin.lockedUntil}, ${begin.dueAt},
-             ${afterRetention('clock.time', '$9')}, ${afterRetention('clock.time', '$9')}
-      from (select clock_timestamp() as time) as clock
-      where not exists (select from existing)
-      on conflict (tenant, id) do nothing
-      returning *
+      select * from ${keys} where tenant = ${alone.tenant} and id = ${alone.id}
+    ), inserted as (${insertion(tables, begin, alone, { where: 'not exists (select from existing)' })}
     )${audited(tables, 'inserted', { what: begin.what, detail: 'null::text' })}
-    select true as inserted, ${databaseNow}, ${recordColumns} from inserted
-    union all
-    select false as inserted, ${databaseNow}, ${recordColumns} from existing`
+    select exists (select from inserted) as inserted, ${tableBytes(keys)}, ${databaseNow}, ${recordColumns}
+    from (select) as one left join existing on true`
 
   return async (db: Queryable, id: string, claim: KeyClaim): Promise<Found | undefined> => {
-    const [row] = await db.query(text, [
-      claim.tenant,
-      id,
-      claim.scope,
-      claim.key,
-      claim.owner,
-      claim.afterFailure,
-      claim.fingerprint?.bytes ?? null,
-      claim.request,
-      retentionValue(claim.retention.ms),
-      ...begin.values(claim),
-    ])
-    return row && { record: recordOf(row), inserted: row.inserted, now: row.now }
+    const wanted = { id, claim }
+    const values = parameters.map(([, { of }]) => of(wanted))
+    const [row] = (await db.query(text, values, true)) as [Row]
+    if (row.inserted) return { record: begunBy(claim, id, begin, row.now), inserted: true, now: row.now }
+    return row.id === null ? undefined : { record: recordOf(row), inserted: false, now: row.now }
+  }
+}
+
+/**
+ * The claims of many requests in one statement. Each key once. One row tells which keys are new; the others are the keys that were
+ * there already, looked up by a subquery that the planner cannot pull up, and that can only go key by key.
+ */
+export function keysClaim(tables: Tables, begin: Beginning) {
+  const { keys } = tables
+  const batch = batchRows(Object.fromEntries(entries.map(([name, { type }]) => [name, type])), `, ${patience}`)
+  const isNew = '(wanted.tenant, wanted.id) not in (select tenant, id from existing)'
+  const text = `
+    with wanted as materialized (
+      ${batch.rows}
+    ), existing as materialized (
+      select key.* from wanted cross join lateral (
+        select * from ${keys} as key where key.tenant = wanted.tenant and key.id = wanted.id offset 0
+      ) as key
+    ), inserted as (${insertion(tables, begin, ofBatch, { from: 'wanted, ', where: isNew })}
+    )${audited(tables, 'inserted', { what: begin.what, detail: 'null::text' })}
+    select new.ids, ${tableBytes(keys)}, ${databaseNow}, ${recordColumns}
+    from (select string_agg(id::text, ' ') as ids from inserted) as new left join existing on false
+    union all
+    select null, null, ${databaseNow}, ${recordColumns} from existing`
+
+  return async (db: Queryable, wanted: readonly WantedKey[]): Promise<readonly (Found | undefined)[]> => {
+    const values = batch.valuesOf(wanted, (one, column) => (entries[column] as (typeof entries)[number])[1].of(one))
+    const rows = await db.query(text, values, true)
+    // SQL promises no order, so it is known by what only it has.
+    const { ids, now } = rows.find(({ bytes }) => bytes !== null) as Row
+    const inserted = new Set((ids as string | null)?.split(' '))
+    const known = new Map(rows.map((row) => [row.id as string, row]))
+    return wanted.map(({ id, claim }) => {
+      if (inserted.has(id)) return { record: begunBy(claim, id, begin, now), inserted: true, now }
+      const row = known.get(id)
+      return row && { record: recordOf(row), inserted: false, now: row.now }
+    })
+  }
+}
+
+/** In the order of the primary key, so that two batches do not wait for each other. `value` is the SQL of each column of the claim. */
+function insertion(
+  { keys }: Tables,
+  begin: Beginning,
+  value: Readonly<Record<string, string>>,
+  { from = '', where }: { readonly from?: string; readonly where: string },
+): string {
+  const leaseMs = value.lease_ms as string
+  const keptUntil = afterRetention('clock.time', value.kept_ms as string)
+  return `
+      insert into ${keys} (tenant, id, scope, key, state, incarnation, owner, fence, after_failure, fingerprint, request,
+                           async, waiting, created_at, locked_until, due_at, expires_at, reap_after)
+      select ${value.tenant}, ${value.id}, ${value.scope}, ${value.key}, ${begin.state}, ${value.owner}, ${value.owner}, ${begin.fence},
+             ${value.after_failure}, ${value.fingerprint}, ${value.request}, ${begin.async}, ${begin.async},
+             clock.time, ${begin.lockedUntil(leaseMs)}, ${begin.dueAt(leaseMs)}, ${keptUntil}, ${keptUntil}
+      from ${from}(select clock_timestamp() as time) as clock
+      where ${where}
+      order by 1, 2
+      on conflict (tenant, id) do nothing
+      returning tenant, id, incarnation, fence`
+}
+
+/** The record that a claim has just inserted: all of it is the claim's own word, so none of it is sent back. */
+function begunBy(claim: KeyClaim, id: string, begin: Beginning, now: number): KeyRecord {
+  const { tenant, scope, key, owner, afterFailure, fingerprint, request, leaseMs, retention } = claim
+  return {
+    tenant,
+    id,
+    scope,
+    key,
+    state: begin.async ? 'pending' : 'processing',
+    incarnation: owner,
+    fence: begin.fence,
+    owner,
+    recoveryPoint: null,
+    afterFailure,
+    async: begin.async,
+    attempts: 0,
+    fingerprint: fingerprint?.bytes ?? null,
+    leaseUntil: begin.async ? null : now + leaseMs,
+    createdAt: now,
+    expiresAt: now + retention.ms,
+    answer: null,
+    reason: null,
+    request,
   }
 }

@@ -33,7 +33,7 @@ export function keyHeartbeat({ keys, skippingLocked }: Tables) {
       return { position, tenant, id, incarnation, fence, ms: leaseMs }
     })
     const standings = renewals.map((): LeaseStanding => 'lost')
-    for (const { position } of await db.query(renew, [JSON.stringify(asked)])) standings[position] = 'renewed'
+    for (const { position } of await db.query(renew, [JSON.stringify(asked)], true)) standings[position] = 'renewed'
     const missing = asked.filter(({ position }) => standings[position] === 'lost')
     if (missing.length === 0) return standings
     for (const { position } of await db.query(stillHeld, [JSON.stringify(missing)])) standings[position] = 'busy'

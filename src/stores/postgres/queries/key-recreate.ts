@@ -12,11 +12,11 @@ export function keyRecreate(tables: Tables, begin: Beginning) {
     update ${tables.keys}
     set state = ${begin.state}, incarnation = $5::uuid, owner = $5::uuid, fence = ${begin.fence}, recovery_point = null, reason = null,
         after_failure = $6, fingerprint = $7::bytea, request = $8::bytea, async = ${begin.async},
-        created_at = clock.time, locked_until = ${begin.lockedUntil}, due_at = ${begin.dueAt},
+        created_at = clock.time, locked_until = ${begin.lockedUntil('clock.lease_ms')}, due_at = ${begin.dueAt('clock.lease_ms')},
         waiting = ${begin.async}, attempts = 0,
         expires_at = ${afterRetention('clock.time', '$9')}, reap_after = ${afterRetention('clock.time', '$9')},
         parked_step = null, answer_status = null, answer_headers = null, answer_body = null, answer_omitted_bytes = null
-    from (select clock_timestamp() as time) as clock
+    from (select clock_timestamp() as time, $10::float8 as lease_ms) as clock
     where tenant = $1 and id = $2::uuid and incarnation = $3::uuid and fence = $4
       and state in ('complete', 'failed') and expires_at <= clock_timestamp()
     returning keys.*
@@ -36,7 +36,7 @@ export function keyRecreate(tables: Tables, begin: Beginning) {
       claim.fingerprint?.bytes ?? null,
       claim.request,
       retentionValue(claim.retention.ms),
-      ...begin.values(claim),
+      claim.leaseMs,
     ])
     return row && recordOf(row)
   }

@@ -4,7 +4,7 @@ import type { Tables } from '../tables.js'
 import { expiryAtFinish } from './key-finish.js'
 import { answerValues, retentionValue, waitsAnewUntil } from './key-row.js'
 import type { SeenKey } from './key-summary.js'
-import { together, togetherValues } from './together.js'
+import { together } from './together.js'
 
 /**
  * Carries out a person's word on a parked key, if the key is still parked as it was seen: incarnation and fence must be the same.
@@ -13,9 +13,9 @@ import { together, togetherValues } from './together.js'
 export function keyResolve(tables: Tables) {
   const audited = { ...tables, audit: tables.auditTable }
   const parked = `tenant = $1 and id = $2::uuid and incarnation = $3::uuid and fence = $4 and state = 'parked'`
-  const goOn = together(
-    audited,
-    `
+  const noted = { what: `'resolved'`, detail: 'reason' }
+  const goOn = together(audited, {
+    write: `
       update ${tables.keys}
       set state = 'pending', fence = fence + 1, reason = $5, parked_step = null, recovery_point = coalesce($7, recovery_point),
           waiting = true, due_at = clock_timestamp(), attempts = 0,
@@ -23,21 +23,20 @@ export function keyResolve(tables: Tables) {
           answer_status = null, answer_headers = null, answer_body = null, answer_omitted_bytes = null
       where ${parked} and parked_step is not distinct from $6
       returning tenant, id, incarnation, fence, reason`,
-    7,
-    { what: `'resolved'`, detail: 'reason' },
-  )
-  const fail = together(
-    audited,
-    `
+    parameters: 7,
+    noted,
+  })
+  const fail = together(audited, {
+    write: `
       update ${tables.keys}
       set state = 'failed', fence = fence + 1, reason = $5, parked_step = null,
           answer_status = $6, answer_headers = $7, answer_body = $8::bytea, answer_omitted_bytes = $9,
           expires_at = ${expiryAtFinish('$10', '$11', '$12')}
       where ${parked}
       returning tenant, id, incarnation, fence, reason`,
-    12,
-    { what: `'resolved'`, detail: 'reason' },
-  )
+    parameters: 12,
+    noted,
+  })
   const parkedStep = `
     select parked_step, (select count(*)::integer from ${tables.steps} as step
                          where step.tenant = key.tenant and step.key_id = key.id and step.incarnation = key.incarnation) as recorded
@@ -49,7 +48,8 @@ export function keyResolve(tables: Tables) {
     if (resolution.as === 'failed') {
       const { ms, from, floorMs } = resolution.retention
       const values = [...answerValues(resolution.answer), from, retentionValue(ms), retentionValue(floorMs)]
-      const done = await db.query(fail, [...held, reason, ...values, ...togetherValues([], [])])
+      const failing = fail([])
+      const done = await db.query(failing.text, [...held, reason, ...values, ...failing.values])
       return done.length > 0 ? 'done' : 'not-parked'
     }
     const [row] = await db.query(parkedStep, held)
@@ -59,7 +59,8 @@ export function keyResolve(tables: Tables) {
     const position = row.recorded as number
     const step: StepRecord[] = name === null ? [] : [{ name, position, ...outcomeOf(resolution) }]
     const recoveryPoint = resolution.as === 'happened' ? name : null
-    const done = await db.query(goOn, [...held, reason, name, recoveryPoint, ...togetherValues(step, [])])
+    const { text, values } = goOn([{ id: seen.id, steps: step, jobs: [] }])
+    const done = await db.query(text, [...held, reason, name, recoveryPoint, ...values])
     return done.length > 0 ? 'done' : 'not-parked'
   }
 }

@@ -1,6 +1,7 @@
 import type { KeyState } from '../../../core/record.js'
 import type { Queryable } from '../connections/connection.js'
 import type { Tables } from '../tables.js'
+import { deliverableSince } from './job-row.js'
 import { databaseNow, epochMs } from './key-row.js'
 import { keyKinds } from './keys-list.js'
 
@@ -22,8 +23,10 @@ export interface KeysCount {
   readonly parked: Backlog
   /** Finished and past their retention: for the reaper. */
   readonly expired: Backlog
-  /** Jobs that are staged and not delivered. */
+  /** Jobs that are staged and not delivered, but for those that were given up. Since when the oldest could have been. */
   readonly outbox: Backlog
+  /** Jobs that were given up, for a person. Since when the first of them is. */
+  readonly deadLetters: Backlog
 }
 
 /** The state of the whole table in one statement and one snapshot. It reads every row. */
@@ -32,11 +35,15 @@ export function keysCount({ keys, jobs }: Tables) {
   const count = (kind: keyof typeof keyKinds) => `count(*) filter (where ${keyKinds[kind]})::float8 as ${kind}`
   const since = (kind: keyof typeof keyKinds, moment: string) =>
     `${epochMs(`min(${moment}) filter (where ${keyKinds[kind]})`)} as ${kind}_since`
+  const ofJobs = (value: string, condition: string) => `(select ${value} from ${jobs} where ${condition})`
   const text = `
     select ${databaseNow}, ${[...states, 'stuck' as const, 'overdue' as const, 'expired' as const].map(count).join(', ')},
       ${since('stuck', 'locked_until')}, ${since('overdue', 'greatest(due_at, created_at)')},
       ${since('parked', 'created_at')}, ${since('expired', 'expires_at')},
-      (select count(*)::float8 from ${jobs}) as outbox, (select ${epochMs('min(staged_at)')} from ${jobs}) as outbox_since
+      ${ofJobs('count(*)::float8', 'dead_at is null')} as outbox,
+      ${ofJobs(epochMs(`min(${deliverableSince})`), `dead_at is null and ${deliverableSince} <= clock_timestamp()`)} as outbox_since,
+      ${ofJobs('count(*)::float8', 'dead_at is not null')} as dead_letters,
+      ${ofJobs(epochMs('min(dead_at)'), 'dead_at is not null')} as dead_letters_since
     from ${keys}`
 
   return async (db: Queryable): Promise<KeysCount> => {
@@ -50,6 +57,7 @@ export function keysCount({ keys, jobs }: Tables) {
       parked: backlog('parked'),
       expired: backlog('expired'),
       outbox: backlog('outbox'),
+      deadLetters: backlog('dead_letters'),
     }
   }
 }

@@ -1,0 +1,56 @@
+import type { Connection, Queryable, Row } from './connections/connection.js'
+
+/** Four times as large is another size. From the last one on, 8 MiB, every plan goes by the primary key. */
+const sizes = 6
+const smallestBytes = 8_192
+
+/**
+ * Postgres keeps the plan of a prepared statement, and in a table that is almost empty the best plan is to read all of it. A table that
+ * has grown would be read in whole for each request, until somebody analyses it. So each statement carries the size of the table in a
+ * comment: when that has changed it is another statement, with a plan of its own. Claims and takes tell the size, so a process whose own requests
+ * are few learns of what the others have written.
+ */
+export function plannedBySize<Tx>(connection: Connection<Tx>): Connection<Tx> {
+  const plans = new Plans()
+  const marking = (db: Queryable): Queryable['query'] => {
+    return async (text, values, often) => {
+      if (!often) return db.query(text, values)
+      const rows = await db.query(plans.mark(text), values, often)
+      plans.learn(rows[0])
+      return rows
+    }
+  }
+  return {
+    query: marking(connection),
+    within: (tx) => ({ query: marking(connection.within(tx)) }),
+    transaction: (work) => connection.transaction(work),
+    script: (tx, text) => connection.script(tx, text),
+  }
+}
+
+/** The column in which a statement tells the size of its table. */
+export function tableBytes(table: string): string {
+  return `pg_relation_size('${table.replaceAll("'", "''")}')::float8 as bytes`
+}
+
+class Plans {
+  #size = 0
+  readonly #marked = Array.from({ length: sizes + 1 }, () => new Map<string, string>())
+
+  mark(text: string): string {
+    const known = this.#marked[this.#size] as Map<string, string>
+    let marked = known.get(text)
+    if (marked === undefined) {
+      marked = `${text} /* ${this.#size} */`
+      known.set(text, marked)
+    }
+    return marked
+  }
+
+  /** Smaller, too: a table that was emptied is planned for as such, and will grow again. */
+  learn(row: Row | undefined): void {
+    const bytes: unknown = row?.bytes
+    if (typeof bytes !== 'number') return
+    this.#size = bytes < smallestBytes ? 0 : Math.min(sizes, 1 + Math.floor(Math.log2(bytes / smallestBytes) / 2))
+  }
+}

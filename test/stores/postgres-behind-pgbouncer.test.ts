@@ -5,7 +5,7 @@ import { fromPg, fromPostgresJs, migrate, postgresStore } from '../../src/stores
 import { exerciseStore } from '../../src/testing/index.js'
 import { usePgbouncer } from '../support/pgbouncer.js'
 import { useDatabase } from '../support/postgres/database.js'
-import { postgresHarness } from '../support/postgres/harness.js'
+import { emptyHarness } from '../support/postgres/harness.js'
 
 const database = useDatabase({ migrated: false })
 // In transaction mode consecutive statements of one client may run in different sessions.
@@ -16,13 +16,14 @@ beforeAll(async () => {
 })
 
 describe('through pg', () => {
-  exerciseStore({ test, setup: () => postgresHarness(fromPg(database.createPool({ connectionString: bouncer, max: 10 }))) })
+  const pool = database.createPool({ connectionString: bouncer, max: 10 })
+  exerciseStore({ test, setup: () => emptyHarness(fromPg(pool)) })
 })
 
 describe('through postgres.js', () => {
   const sql = postgres(bouncer, { max: 10, prepare: false, onnotice: () => {} })
   afterAll(() => sql.end())
-  exerciseStore({ test, setup: () => postgresHarness(fromPostgresJs(sql)) })
+  exerciseStore({ test, setup: () => emptyHarness(fromPostgresJs(sql)) })
 })
 
 test('runs each of 50 keys once with more clients than the pooler has sessions, heartbeats included', async () => {

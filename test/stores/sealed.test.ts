@@ -1,12 +1,13 @@
 // Encryption keeps the contract of the store that it is wrapped around.
+
 import { randomBytes } from 'node:crypto'
 import { describe, test } from 'vitest'
 import { sealedStore } from '../../src/index.js'
 import { memoryStore } from '../../src/stores/memory/index.js'
-import { fromPg } from '../../src/stores/postgres/index.js'
 import { exerciseStore, manualClock } from '../../src/testing/index.js'
+import { connectionTo } from '../support/postgres/connection.js'
 import { useDatabase } from '../support/postgres/database.js'
-import { postgresHarness } from '../support/postgres/harness.js'
+import { emptyHarness } from '../support/postgres/harness.js'
 
 const encryption = { keys: [{ id: 'k1', key: randomBytes(32) }] }
 const database = useDatabase()
@@ -25,7 +26,7 @@ describe('around the Postgres store', () => {
   exerciseStore({
     test,
     async setup() {
-      const harness = await postgresHarness(fromPg(database.pool))
+      const harness = await emptyHarness(connectionTo(database.pool))
       return { ...harness, store: sealedStore(harness.store, encryption) }
     },
   })

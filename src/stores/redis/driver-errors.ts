@@ -1,0 +1,36 @@
+import { type ErrorCode, isOncekeyError, OncekeyError } from '../../core/errors.js'
+
+/**
+ * What a client's error means for the caller. What Redis itself says begins with a word in capitals; anything else never reached it or
+ * never came back.
+ */
+export function translated(error: unknown): OncekeyError {
+  if (isOncekeyError(error)) return error
+  const message = error instanceof Error ? error.message : String(error)
+  const [code, sentence] = isMistake(error) ? refused : meaning(message)
+  return new OncekeyError(code, `${sentence} (${message})`, { cause: error })
+}
+
+/** An error of the language itself comes from a wrong argument or a bug, not from the network. */
+function isMistake(error: unknown): boolean {
+  const mistakes = [TypeError, RangeError, ReferenceError, SyntaxError]
+  return (error as { code?: unknown } | null)?.code === undefined && mistakes.some((kind) => error instanceof kind)
+}
+
+function meaning(message: string): [ErrorCode, string] {
+  const word = /^[A-Z]{2,}\b/.exec(message)?.[0] ?? null
+  if (word === null || passing.has(word)) {
+    return ['store_unavailable', 'Redis cannot be reached, or not now: check that it runs and that the connection settings are right.']
+  }
+  if (word === 'READONLY') return ['store_read_only', 'This Redis takes no writes: it is a replica. Connect to the primary.']
+  if (word === 'OOM') return ['store_full', 'Redis is out of memory: raise maxmemory. Nothing was stored.']
+  if (word === 'NOAUTH' || word === 'WRONGPASS' || word === 'NOPERM') {
+    return ['store_forbidden', 'The Redis user may not do this: it needs EVAL, EVALSHA and the hash and expiry commands on its prefix.']
+  }
+  return refused
+}
+
+const refused: [ErrorCode, string] = ['store_failed', 'A script of oncekey failed. This is not expected: please report it.']
+
+/** Starting, failing over, moving slots, stopped by somebody else's script, or short of the replicas that it must have. */
+const passing = new Set(['LOADING', 'CLUSTERDOWN', 'MASTERDOWN', 'TRYAGAIN', 'MOVED', 'ASK', 'BUSY', 'NOREPLICAS', 'MISCONF', 'UNBLOCKED'])

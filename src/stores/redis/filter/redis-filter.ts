@@ -1,0 +1,261 @@
+import { type Clock, systemClock } from '../../../core/clock.js'
+import { type Duration, durationMs } from '../../../core/duration.js'
+import { OncekeyError } from '../../../core/errors.js'
+import { checkKeyRef, type KeyRef, keyId } from '../../../core/key.js'
+import { type EncryptionKey, keyRing } from '../../../core/key-ring.js'
+import type { Lease } from '../../../core/record.js'
+import type { KeyClaim, KeyFinish, StepStore, Store, Verdict, WriteResult } from '../../../core/store.js'
+import type { RedisConnection } from '../connections/connection.js'
+import { checkPrefix } from '../redis-store.js'
+import { Breaker } from './breaker.js'
+import { DatabaseClock } from './database-clock.js'
+import { type Entry, packEntry, unpackEntry } from './entry.js'
+
+export interface RedisFilterOptions {
+  /**
+   * Keys for HMAC-SHA-256, 32 random bytes each; the first one signs, all of them prove. The same in all processes. Whoever has one and can
+   * write to Redis can answer for you; one that is taken away only makes its entries worthless.
+   */
+  secrets: readonly EncryptionKey[]
+  /** What the names of its entries begin with. Services that share a Redis need one each. Default `oncekey-filter:`. */
+  prefix?: string
+  /**
+   * How long a request waits for Redis before it asks the database. Too low: a busy Redis is of no use. Too high: a Redis that hangs delays
+   * requests by so much, five times, until it is left alone for a second. Default 10 ms.
+   */
+  timeout?: Duration
+  /**
+   * The longest that an answer stays in Redis; never longer than its retention. Too low: late retries ask the database once more. Too high:
+   * memory, and a key that somebody deletes by hand is told for that long. Default 1 h.
+   */
+  keepFor?: Duration
+  /** Larger answers are left to the database. Too low: they are read there each time. Too high: Redis and the network are busy with them. Default 64 KiB. */
+  maxAnswerBytes?: number
+  /** Told what becomes of each request. What it throws is lost. Default: nobody is told. */
+  onEvent?: (event: FilterEvent) => unknown
+  /** For tests. */
+  clock?: Clock
+}
+
+/**
+ * `served`: answered without the database. `passed-on`: the database was asked. `unanswered`: because Redis did not answer in time, or is
+ * left alone. `refused`: because what Redis had was damaged, forged or another key's.
+ */
+export interface FilterEvent extends KeyRef {
+  readonly type: 'served' | 'passed-on' | 'unanswered' | 'refused'
+}
+
+/** So many keys are remembered whose work is under way in this process. The answers of others reach Redis with their first replay. */
+const maxHeld = 10_000
+
+type Known = Extract<Verdict, { kind: 'replay' | 'in-progress' }>
+
+/**
+ * Redis in front of a durable store. It tells what is finished and what is under way, so that retries need no database; only the store
+ * itself ever lets work run. A Redis that is slow, empty, behind, gone, or that lies, costs time: never a second run, never a wrong answer.
+ */
+export function redisFilter<Tx, S extends Store<Tx>>(store: S & Store<Tx>, redis: RedisConnection, options: RedisFilterOptions): S {
+  const { prefix = 'oncekey-filter:', timeout = '10ms', keepFor = '1h', maxAnswerBytes = 65_536, clock = systemClock } = options
+  checkStore(store)
+  checkPrefix(prefix)
+  checkSize(maxAnswerBytes)
+  const ring = keyRing({ keys: options.secrets }, { option: 'secrets', each: 'secret', does: 'signs' })
+  const keepForMs = durationMs(keepFor, 'keepFor')
+  const breaker = new Breaker(clock, durationMs(timeout, 'timeout'))
+  const database = new DatabaseClock(clock)
+  const held = new Map<string, { readonly ref: KeyRef; readonly fingerprint: Uint8Array | null }>()
+  /** Tokens of claims that may have got their key without knowing it: when their leases began is not known. */
+  const unsure = new Set<string>()
+  let looking = false
+
+  return {
+    ...store,
+
+    async keyClaim(claim) {
+      const id = keyId(checkKeyRef(claim))
+      const known = claim.worker ? undefined : await find(id, claim)
+      if (known) return known
+      const asked = database.earliest()
+      const verdict = await store.keyClaim(claim).catch((error: unknown) => {
+        unsure.add(claim.owner)
+        dropOldest(unsure)
+        throw error
+      })
+      lookAtClock(claim.tenant, id)
+      if (verdict.kind === 'execute') hold(claim, verdict.lease, asked)
+      if (verdict.kind === 'replay') keepReplay(claim, id, verdict, asked)
+      return verdict
+    },
+
+    async keyEnqueue(claim) {
+      return (await find(keyId(checkKeyRef(claim)), claim)) ?? store.keyEnqueue(claim)
+    },
+
+    async keyPeek(claim) {
+      return (await find(keyId(checkKeyRef(claim)), claim)) ?? store.keyPeek(claim)
+    },
+
+    async keyFinish(finish) {
+      const known = letGo(finish.lease)
+      const asked = database.earliest()
+      const result = await store.keyFinish(finish)
+      if (result === 'done') await tellFinished(finish, known, asked)
+      return result
+    },
+    keyRelease: (release) => ended(release.lease, () => store.keyRelease(release)),
+    keyPark: (park) => ended(park.lease, () => store.keyPark(park)),
+
+    ...(store.steps ? { steps: filteredSteps(store.steps) } : {}),
+  } satisfies Partial<Store<Tx>> as S
+
+  /** What Redis knows of the key, if it proves to be true, is still in force and answers this very request. */
+  async function find(id: string, claim: KeyClaim): Promise<Known | undefined> {
+    const verdict = database.latest() === undefined ? 'passed-on' : await ask(id, claim)
+    const served = typeof verdict === 'object'
+    tell(claim, served ? 'served' : verdict)
+    if (served && database.isStale) lookAtClock(claim.tenant, id)
+    return served ? verdict : undefined
+  }
+
+  async function ask(id: string, claim: KeyClaim): Promise<Known | Exclude<FilterEvent['type'], 'served'>> {
+    const reply = await breaker.ask(() => redis.send(nameOf(id), ['GET', nameOf(id)]))
+    if (!reply) return 'unanswered'
+    if (reply.answer === null) return 'passed-on'
+    const entry = reply.answer instanceof Uint8Array ? unpackEntry(ring, claim, reply.answer) : undefined
+    if (!entry) return 'refused'
+    const latest = database.latest()
+    if (latest === undefined || entry.until <= latest || !isSameRequest(claim, entry)) return 'passed-on'
+    const leftMs = entry.until - latest
+    if (entry.kind === 'finished') {
+      const { state, answer, incarnation } = entry
+      return { kind: 'replay', state, answer, incarnation, expiresInMs: leftMs }
+    }
+    // Its own acknowledgement was lost: the store recognises it.
+    return entry.owner === claim.owner ? 'passed-on' : { kind: 'in-progress', retryAfterMs: leftMs }
+  }
+
+  /** `asked`: the database showed at least this when it was asked, so the lease ends no earlier than that. */
+  function hold(claim: KeyClaim, lease: Lease, asked: number | undefined): void {
+    const fingerprint = claim.fingerprint?.bytes ?? null
+    held.set(leaseName(lease), { ref: checkKeyRef(claim), fingerprint })
+    dropOldest(held)
+    if (asked === undefined || unsure.delete(claim.owner)) return
+    const { incarnation, owner } = lease
+    // Not over an answer: this one may be late.
+    void put(claim, lease.id, { kind: 'held', incarnation, owner, fingerprint, until: asked + claim.leaseMs }, ['NX'])
+  }
+
+  function keepReplay(claim: KeyClaim, id: string, replay: Extract<Verdict, { kind: 'replay' }>, asked: number | undefined): void {
+    if (asked === undefined || replay.answer.body.length > maxAnswerBytes) return
+    const { state, answer, incarnation, expiresInMs } = replay
+    const fingerprint = claim.fingerprint?.bytes ?? null
+    const until = asked + Math.min(expiresInMs, keepForMs)
+    void put(claim, id, { kind: 'finished', state, answer, incarnation, fingerprint, until })
+  }
+
+  /** Waited for, so that the client that gets this answer finds it here when it asks again. */
+  function tellFinished(finish: KeyFinish, known: ReturnType<typeof letGo>, asked: number | undefined): Promise<unknown> {
+    const { lease, state, answer, retention } = finish
+    if (!known || asked === undefined || answer.body.length > maxAnswerBytes) return forget(lease.id)
+    // When the key was created is not known here, but that it is kept for the floor is.
+    const keptMs = retention.from === 'completion' ? retention.ms : retention.floorMs
+    const until = asked + Math.min(keptMs, keepForMs)
+    const { ref, fingerprint } = known
+    return put(ref, lease.id, { kind: 'finished', state, answer, incarnation: lease.incarnation, fingerprint, until })
+  }
+
+  async function ended(lease: Lease, end: () => Promise<WriteResult>): Promise<WriteResult> {
+    letGo(lease)
+    const result = await end()
+    if (result === 'done') await forget(lease.id)
+    return result
+  }
+
+  /** A finish that is asked a second time may not be the one that was stored: only the first one's answer is told. */
+  function letGo(lease: Lease) {
+    const name = leaseName(lease)
+    const known = held.get(name)
+    held.delete(name)
+    return known
+  }
+
+  async function put(ref: KeyRef, id: string, entry: Entry, conditions: readonly string[] = []): Promise<unknown> {
+    const latest = database.latest()
+    const leftMs = latest === undefined ? 0 : Math.floor(entry.until - latest)
+    if (leftMs < 1) return
+    return breaker.ask(async () => {
+      const bytes = packEntry(ring, ref, entry)
+      return redis.send(nameOf(id), ['SET', nameOf(id), bytes, 'PX', String(leftMs), ...conditions])
+    })
+  }
+
+  function forget(id: string): Promise<unknown> {
+    return breaker.ask(() => redis.send(nameOf(id), ['DEL', nameOf(id)]))
+  }
+
+  /** By any key that is there; nobody waits for it. */
+  function lookAtClock(tenant: string, id: string): void {
+    if (looking || !database.isStale) return
+    looking = true
+    const asked = database.moment()
+    store.keyReadById({ tenant, id }).then(
+      (seen) => {
+        looking = false
+        if (seen) database.saw(seen.now, asked)
+      },
+      () => {
+        looking = false
+      },
+    )
+  }
+
+  function filteredSteps(steps: StepStore<Tx>): StepStore<Tx> {
+    return {
+      ...steps,
+      async keyFinishWithin(finish, tx) {
+        letGo(finish.lease)
+        const result = await steps.keyFinishWithin(finish, tx)
+        // Before the commit, and whether it comes or not: those who ask meanwhile ask the database.
+        void forget(finish.lease.id)
+        return result
+      },
+    }
+  }
+
+  function tell({ tenant, scope, key }: KeyRef, type: FilterEvent['type']): void {
+    try {
+      options.onEvent?.({ type, tenant, scope, key })
+    } catch {}
+  }
+
+  function nameOf(id: string): string {
+    return `${prefix}${id}`
+  }
+}
+
+/** When in doubt, and when something differs, it is the database's to say. */
+function isSameRequest({ fingerprint }: KeyClaim, entry: Entry): boolean {
+  if (fingerprint === null) return true
+  if (entry.fingerprint === null) return false
+  try {
+    return fingerprint.differenceFrom(entry.fingerprint) === null
+  } catch {
+    return false
+  }
+}
+
+function dropOldest(names: Map<string, unknown> | Set<string>): void {
+  if (names.size > maxHeld) names.delete(names.keys().next().value as string)
+}
+
+const leaseName = ({ id, incarnation, fence }: Lease) => `${id}:${incarnation}:${fence}`
+
+function checkSize(maxAnswerBytes: unknown): void {
+  if (Number.isInteger(maxAnswerBytes) && (maxAnswerBytes as number) >= 0) return
+  throw new OncekeyError('option_invalid', `maxAnswerBytes is ${String(maxAnswerBytes)}: it is a whole number from 0 on.`)
+}
+
+function checkStore(store: Pick<Store, 'durability'>): void {
+  if (store?.durability === 'durable') return
+  throw new OncekeyError('option_invalid', 'redisFilter stands in front of a durable store: postgresStore(…) of oncekey/postgres.')
+}

@@ -1,0 +1,5 @@
+export type { RedisConnection, RedisReply } from './connections/connection.js'
+export { fromIoredis, type IoredisClient } from './connections/from-ioredis.js'
+export { fromNodeRedis, type NodeRedisClient } from './connections/from-node-redis.js'
+export { type FilterEvent, type RedisFilterOptions, redisFilter } from './filter/redis-filter.js'
+export { type RedisStore, type RedisStoreOptions, redisStore } from './redis-store.js'

@@ -1,4 +1,4 @@
-import type { Answer } from './core/answer.js'
+import type { Answer, Reply } from './core/answer.js'
 import { type Clock, type Random, systemClock, systemRandom } from './core/clock.js'
 import { type Duration, durationMs } from './core/duration.js'
 import { OncekeyError } from './core/errors.js'
@@ -19,6 +19,7 @@ import type { EngineParts } from './engine/parts.js'
 import { RunningWork } from './engine/running-work.js'
 import { checkTelemetry, guardedApart, guardedSpan, type Telemetry } from './engine/telemetry.js'
 import type { LocalOptions } from './phases/admission.js'
+import { type Consumer, type ConsumerOptions, type ConsumerWork, defineConsumer, type Message } from './phases/consumer.js'
 import type { InputOf, OutputOf, StandardSchema } from './phases/input.js'
 import { defineLocal, type LocalOperation } from './phases/local.js'
 import { defineOperation, type Operation, type OperationOptions } from './phases/operation.js'
@@ -47,7 +48,7 @@ export interface OnceOptions<Tx = never> extends PolicyOptions {
    * throws, only the status is kept. Default: nothing is taken out.
    */
   redact?: (answer: Answer) => Answer
-  /** Encrypts answers and requests at rest. Default: they are stored as they are. */
+  /** Encrypts answers, requests and payloads of jobs at rest. Default: they are stored as they are. */
   encryption?: EncryptionOptions
   /**
    * Keeps answers that were replayed in memory, up to `maxBytes` of them, so that further retries need no database. None is told past
@@ -81,6 +82,8 @@ export interface OnceInternals {
   readonly operations: ReadonlyMap<string, Operation<never, Answer>>
   /** Told of each key that was left to workers by this process, so that one of them may start at once. */
   readonly onEnqueued: Set<(ref: KeyRef) => void>
+  /** Told whenever this process has committed jobs, so that a relay may take them at once. */
+  readonly onStaged: Set<() => void>
 }
 
 export interface Once<Tx = never> {
@@ -113,6 +116,16 @@ export interface Once<Tx = never> {
     work: (tx: Tx, input: OutputOf<Schema>) => Promise<R> | R,
   ): LocalOperation<InputOf<Schema>, R>
 
+  /**
+   * The work of a message, done once in one transaction, however often and wherever it is delivered: for consumers of queues, and for
+   * receivers of webhooks.
+   */
+  consumer<M extends Message = Message, R extends Answer = Reply<undefined>>(
+    name: string,
+    options: ConsumerOptions<M>,
+    work: ConsumerWork<Tx, M, R>,
+  ): Consumer<Tx, M, R>
+
   /** Work that is done once, in a transaction that you have already. */
   within<R extends Answer>(
     tx: Tx,
@@ -142,7 +155,7 @@ export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
   if (typeof options.store?.keyClaim !== 'function') {
     throw new OncekeyError(
       'option_invalid',
-      'createOnce needs a store: postgresStore(…) of oncekey/postgres, or memoryStore() of oncekey/memory.',
+      'createOnce needs a store: postgresStore(…) of oncekey/postgres, redisStore(…) of oncekey/redis, or memoryStore() of oncekey/memory.',
     )
   }
   if (!Number.isInteger(maxAnswerBytes) || maxAnswerBytes < 0 || maxAnswerBytes > largestCapBytes) {
@@ -168,6 +181,7 @@ export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
   // Always: what was sealed once is opened or refused, and never sent to a client as it is.
   const store = sealedStore(options.store, options.encryption)
   const onEnqueued = new Set<(ref: KeyRef) => void>()
+  const onStaged = new Set<() => void>()
   const parts: EngineParts = {
     store,
     clock,
@@ -181,39 +195,50 @@ export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
     defaults: options,
     storeTimeoutMs: durationMs(storeTimeout, 'storeTimeout'),
     onEnqueued,
+    onStaged,
     keep: (ref, answer) => keepAnswer(answer, (error) => report(ref, { type: 'redaction-failed', error })),
     takeFingerprint: createFingerprinter(options.fingerprint),
   }
 
   const steps = () => {
     if (store.steps) return store.steps
+    const forgetful = store.durability === 'best-effort' ? ' and may forget what was done,' : ''
     throw new OncekeyError(
       'steps_unsupported',
-      'This store cannot share a transaction with your data, so it has no operations, steps, local work or inbox: use postgresStore() for those.',
+      `This store cannot share a transaction with your data,${forgetful} so it has no operations, steps, local work or inbox: ` +
+        'use postgresStore() for those.',
     )
   }
   const names = new Set<string>()
   const operations = new Map<string, Operation<never, Answer>>()
-  const register = (name: string) => {
+  const register = (name: string, work: unknown) => {
+    if (typeof work !== 'function') {
+      throw new OncekeyError('option_invalid', `'${name}' has nothing to do: pass its name, its options, be it {}, and a function.`)
+    }
     if (names.has(name)) throw new OncekeyError('operation_name_taken', `There is an operation '${name}' already: give each its own name.`)
     names.add(name)
   }
 
   return {
-    internals: { parts, operations, onEnqueued },
+    internals: { parts, operations, onEnqueued, onStaged },
     maxAnswerBytes,
     execute: (executeOptions, work) =>
       execute(parts, executeOptions, (held) => runBody(held, { steps, afterFailure: () => held.claim.afterFailure }, work)),
     operation(name, operationOptions, body) {
       const operation = defineOperation(parts, steps(), name, operationOptions, body)
-      register(name)
+      register(name, body)
       operations.set(name, operation)
       return operation
     },
     local(name, localOptions, work) {
       const operation = defineLocal(parts, steps(), name, localOptions, work)
-      register(name)
+      register(name, work)
       return operation
+    },
+    consumer(name, consumerOptions, work) {
+      const consumer = defineConsumer(parts, steps(), name, consumerOptions, work)
+      register(name, work)
+      return consumer
     },
     within: async (tx, withinOptions, work) => within(parts, steps(), tx, withinOptions, work),
     resolve: async (ref, word) => resolve(parts, steps(), ref, word),

@@ -22,9 +22,14 @@ export { sealedStore } from './core/sealed-store.js'
 export type {
   AdvanceResult,
   AuditEntry,
+  DeadJob,
   EndedKey,
   EnqueueVerdict,
   JobRecord,
+  JobRef,
+  JobSettlement,
+  JobsTake,
+  JobsTaken,
   KeyClaim,
   KeyFinish,
   KeyPark,
@@ -35,6 +40,7 @@ export type {
   KeysSweep,
   LeaseRenewal,
   LeaseStanding,
+  OutboxStore,
   Resolution,
   ResolveResult,
   StepAdvance,
@@ -44,22 +50,28 @@ export type {
   StepStore,
   Store,
   Sweep,
+  TakenJob,
+  Turn,
+  TurnStore,
+  TurnTake,
   UpkeepStore,
   Verdict,
   WriteResult,
 } from './core/store.js'
 export { createOnce, type Once, type OnceInternals, type OnceOptions } from './create-once.js'
 export type { Logger } from './engine/event-log.js'
-export type { KeyEvent, OnceEvent, WorkerEvent } from './engine/events.js'
+export type { JobEvent, KeyEvent, OnceEvent, WorkerEvent } from './engine/events.js'
 export type { ExecuteOptions } from './engine/execute.js'
 export type { Run } from './engine/held.js'
 export type { Outcome } from './engine/outcome.js'
 export type { SpanAttributes, Telemetry } from './engine/telemetry.js'
 export type { EnqueueOutcome, LocalOptions, OperationOutcome, RunRequest } from './phases/admission.js'
 export type { Call, CallOptions, Finding, LookUp } from './phases/call.js'
+export type { Consumer, ConsumerOptions, ConsumerWork, Message } from './phases/consumer.js'
+export type { Fetched, FetchOptions } from './phases/fetch-call.js'
 export type { InputOf, Issue, OutputOf, StandardSchema } from './phases/input.js'
 export type { LocalOperation } from './phases/local.js'
 export type { Operation, OperationOptions } from './phases/operation.js'
-export type { OperationRun } from './phases/operation-run.js'
+export type { OperationRun, StageOptions } from './phases/operation-run.js'
 export type { ResolveAs } from './phases/resolve.js'
 export type { WithinOptions, WithinOutcome } from './phases/within.js'

@@ -106,7 +106,7 @@ describe('the lines', () => {
     [{ ...ref, type: 'parked', error: 'unknown' }, 'error'],
     [{ ...ref, type: 'answer-not-stored', error: 'away' }, 'error'],
     [{ ...ref, type: 'timed-out' }, 'error'],
-    [{ type: 'worker-ran', worker: 'reaper', counts: {}, durationMs: 1 }, 'debug'],
+    [{ type: 'worker-ran', worker: 'reaper', counts: { reaped: 1, parked: 0 }, durationMs: 1 }, 'debug'],
     [{ type: 'worker-failed', worker: 'reaper', error: 'away' }, 'error'],
   ])('of %o goes to %s', (event, level) => {
     const logger = { debug: vi.fn(), info: vi.fn(), warn: vi.fn(), error: vi.fn() }
@@ -114,5 +114,11 @@ describe('the lines', () => {
     const { error, ...fields } = event as OnceEvent & { error?: unknown }
     const calls = Object.entries(logger).flatMap(([name, { mock }]) => mock.calls.map((call) => [name, ...call]))
     expect(calls).toEqual([[level, error === undefined ? fields : { ...fields, err: error }, eventLog[event.type][1]]])
+  })
+
+  test('a turn of a worker that had nothing to do is no line', () => {
+    const logger = { debug: vi.fn(), info: vi.fn(), warn: vi.fn(), error: vi.fn() }
+    logTo(logger)({ type: 'worker-ran', worker: 'reaper', counts: { reaped: 0, parked: 0 }, durationMs: 1 })
+    expect(logger.debug).not.toHaveBeenCalled()
   })
 })

@@ -44,7 +44,12 @@ export const eventLog: Readonly<Record<Line, readonly [level: keyof Logger, mess
   swept: ['warn', 'The holder of a key was gone: background work took care of it.'],
   'timed-out': ['error', 'No worker took a key in time: it ended without having run.'],
   'worker-ran': ['debug', 'Background work had its turn.'],
+  'differences-found': ['error', 'Our records and those of the other side differ: a person has to look at it.'],
   'worker-failed': ['error', 'Background work failed; it will be tried again.'],
+  'job-delivered': ['debug', 'A job is delivered.'],
+  'job-failed': ['warn', 'A job could not be delivered; it will be tried again.'],
+  'job-dead': ['error', 'A job is given up: a person has to look at it.'],
+  'job-unsettled': ['warn', 'What became of a job could not be stored: it may be delivered again.'],
 }
 
 /** A listener that writes each event to the logger: its fields, and no answer, input or request, which no event has. */
@@ -54,10 +59,16 @@ export function logTo(logger: Logger): (event: OnceEvent) => void {
     throw new OncekeyError('option_invalid', `The logger has no ${level}(): pass a pino logger, console, or { debug, info, warn, error }.`)
   }
   return function log(event) {
+    if (isIdle(event)) return
     const [level, message] = eventLog[event.type === 'executing' && event.takenOver ? 'executing-again' : event.type]
     if (!('error' in event)) return logger[level]?.(event, message)
     // The name under which pino and its kin print an error with its stack; under any other it would be {}.
     const { error: err, ...details } = event
     logger[level]?.({ ...details, err }, message)
   }
+}
+
+/** Workers look all the time whether there is anything to do. That there was nothing is no line, or `console` shows little else. */
+function isIdle(event: OnceEvent): boolean {
+  return event.type === 'worker-ran' && Object.values(event.counts).every((count) => count === 0)
 }

@@ -71,15 +71,43 @@ export type WorkerEvent =
       readonly counts: Readonly<Record<string, number>>
       readonly durationMs: number
     }
+  /** A reconciler compared everything, and the two sides do not agree. `counts` are of what it found. */
+  | {
+      readonly type: 'differences-found'
+      readonly worker: string
+      readonly counts: Readonly<Record<string, number>>
+    }
   /** A turn failed as a whole; the next one comes in its time. */
   | { readonly type: 'worker-failed'; readonly worker: string; readonly error: unknown }
 
-export type OnceEvent = KeyEvent | WorkerEvent
+/** What became of a job that the relay of this process had. */
+export type JobEvent = JobTold &
+  /** `waitedMs`: from when it could have been delivered until it was. */
+  (
+    | { readonly type: 'job-delivered'; readonly durationMs: number; readonly waitedMs: number }
+    /** It is tried again. */
+    | { readonly type: 'job-failed'; readonly error: unknown; readonly durationMs: number; readonly retryInMs: number }
+    /** It is given up, for a person to look at. */
+    | { readonly type: 'job-dead'; readonly error: unknown; readonly durationMs: number }
+    /** The store could not be told what became of it, or somebody else has it by now: it may be delivered again. */
+    | { readonly type: 'job-unsettled'; readonly error: unknown }
+  )
+
+interface JobTold {
+  readonly tenant: string
+  readonly id: string
+  readonly job: string
+  readonly group: string | null
+  readonly attempt: number
+  readonly sink: string
+}
+
+export type OnceEvent = KeyEvent | WorkerEvent | JobEvent
 
 type WithoutKey<Event> = Event extends unknown ? Omit<Event, keyof KeyRef> : never
 
 export type Report = (ref: KeyRef, event: WithoutKey<KeyEvent>) => void
-export type ReportWorker = (event: WorkerEvent) => void
+export type ReportWorker = (event: WorkerEvent | JobEvent) => void
 
 /** Who is told, by the option that named them: a warning says whose fault it is. */
 export type Listeners = Readonly<Record<string, ((event: OnceEvent) => unknown) | undefined>>

@@ -89,6 +89,7 @@ describe('execute', () => {
         key: expect.any(Function),
         phase: expect.any(Function),
         call: expect.any(Function),
+        fetch: expect.any(Function),
         finish: expect.any(Function),
         stage: expect.any(Function),
       },

@@ -65,12 +65,12 @@ export async function withKey<R extends Answer>(
   return parts.running.during({ abandon: (error) => abandonNow(error) }, async () => {
     const { verdict, since } = await claiming
     if (verdict.kind !== 'execute') return outcomeOf(parts, claim, verdict)
-    const { kind: _, lease, ...before } = verdict
+    const { lease } = verdict
     const { leaseMs, maxRunMs } = policy
     reportExecuting(parts, claim, verdict)
     const startedAt = parts.clock.monotonic()
     const holding = parts.leaseKeeper.hold(claim, { lease, leaseMs, maxRunMs, since })
-    const held: Held = { parts, claim, policy, lease, holding, startedAt, before }
+    const held: Held = { parts, claim, policy, lease, holding, startedAt, before: verdict }
     abandonNow = (error) => abandon(held, error)
     try {
       return await (parts.span ? parts.span('oncekey.run', runAttributes(claim, verdict), () => work(held)) : work(held))
@@ -113,17 +113,49 @@ export function ranForMs({ parts, startedAt }: Held): number {
   return parts.clock.monotonic() - startedAt
 }
 
-export function runOf({ claim: { tenant, scope, key }, lease: { id, incarnation, fence }, holding: { signal } }: Held): Run {
-  return {
-    tenant,
-    scope,
-    idempotencyKey: key,
-    id,
-    incarnation,
-    attempt: fence,
-    fence,
-    signal,
-    key: (name) => derivedKey(incarnation, checkName('step_name_invalid', 'name of a derived key', name)),
+const holdingOf = Symbol('the holding of a run')
+
+/**
+ * Made when it is asked for, and a property of the run like all others, also of one that somebody wraps or copies. One for all of them:
+ * with a function of its own each run would be an object like no other, for V8.
+ */
+const signalProperty: PropertyDescriptor = {
+  enumerable: true,
+  get(this: HeldRun) {
+    return this[holdingOf].signal
+  },
+}
+
+/** A run of a key that this process holds. */
+export class HeldRun implements Run {
+  readonly tenant: string
+  readonly scope: string
+  readonly idempotencyKey: string
+  readonly id: string
+  readonly incarnation: string
+  readonly attempt: number
+  readonly fence: number
+  declare readonly signal: AbortSignal
+  declare readonly [holdingOf]: Holding
+
+  constructor({ claim, lease, holding }: Held) {
+    this.tenant = claim.tenant
+    this.scope = claim.scope
+    this.idempotencyKey = claim.key
+    this.id = lease.id
+    this.incarnation = lease.incarnation
+    this.attempt = lease.fence
+    this.fence = lease.fence
+    Object.defineProperty(this, holdingOf, { value: holding })
+    Object.defineProperty(this, 'signal', signalProperty)
+  }
+
+  /** A function of its own: it may be taken off the run. */
+  readonly key = (name: string) => derivedKey(this.incarnation, checkName('step_name_invalid', 'name of a derived key', name))
+
+  /** Calls `listener` when the signal of a run aborts, for less than the signal costs. */
+  static onAbort(run: Run, listener: (reason: OncekeyError) => void): void {
+    ;(run as HeldRun)[holdingOf].onAbort(listener)
   }
 }
 

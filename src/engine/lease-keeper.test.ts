@@ -167,6 +167,24 @@ describe('LeaseKeeper', () => {
     expect(events).toEqual([{ key: 'a', type: 'lease-lost' }])
   })
 
+  test('tells a signal and a listener alike, those that come before the loss and those that come after it', async () => {
+    const { hold, pass } = setup(() => ['lost'])
+    const holding = hold('a')
+    const early = holding.signal
+    const told: unknown[] = []
+    holding.onAbort((reason) => told.push(reason))
+    expect([early.aborted, told]).toEqual([false, []])
+    await pass(20)
+    holding.onAbort((reason) => told.push(reason))
+    expect(told).toEqual([early.reason, early.reason])
+    expect(early.reason).toMatchObject({ code: 'lease_lost' })
+
+    const late = hold('b')
+    await pass(20)
+    expect(late.signal.reason).toMatchObject({ code: 'lease_lost' })
+    expect(late.signal).toBe(late.signal)
+  })
+
   test('survives heartbeats that fail or find the row busy, as long as the next is confirmed', async () => {
     const { hold, pass, events } = setup((_, beat) => (beat % 4 === 1 ? ['busy'] : beat % 4 === 3 ? Promise.reject(down) : ['renewed']))
     const { signal } = hold('a')

@@ -18,6 +18,8 @@ export interface HoldOptions {
 export interface Holding {
   /** Aborts when the lease is lost, in doubt, or has run too long. */
   readonly signal: AbortSignal
+  /** Tells that it aborts, for less than a signal costs. */
+  onAbort(listener: (reason: OncekeyError) => void): void
   /** Until when, on the monotonic clock, the lease is certain. */
   certainUntil(): number
   /** True once the store said that somebody else has the key, or once it was given up. */
@@ -32,14 +34,87 @@ export interface Holding {
   letGo(): void
 }
 
-interface Held extends HoldOptions {
-  readonly ref: KeyRef
-  readonly controller: AbortController
-  certainUntil: number
-  standing: 'held' | 'lost' | 'expired'
-  ending: boolean
-  renewing: boolean
-  lossTold: boolean
+/** What the keeper knows of a lease. Each request has one, so what few of them need is made when it is asked for. */
+class Held implements Holding {
+  readonly lease: Lease
+  readonly leaseMs: number
+  readonly maxRunMs: number
+  readonly since: number
+  confirmedUntil: number
+  standing: 'held' | 'lost' | 'expired' = 'held'
+  isEnding = false
+  renewing = false
+  lossTold = false
+  readonly #keeper: { tellLost(held: Held): void; letGo(held: Held): void }
+  #reason: OncekeyError | undefined
+  #controller: AbortController | undefined
+  readonly #listeners: ((reason: OncekeyError) => void)[] = []
+
+  constructor(
+    readonly ref: KeyRef,
+    { lease, leaseMs, maxRunMs, since }: HoldOptions,
+    keeper: { tellLost(held: Held): void; letGo(held: Held): void },
+  ) {
+    this.lease = lease
+    this.leaseMs = leaseMs
+    this.maxRunMs = maxRunMs
+    this.since = since
+    this.confirmedUntil = since + leaseMs
+    this.#keeper = keeper
+  }
+
+  /** Made when it is first asked for: a signal costs 2 µs, and who listens to one 5 µs more. */
+  get signal(): AbortSignal {
+    if (!this.#controller) {
+      this.#controller = new AbortController()
+      if (this.#reason) this.#controller.abort(this.#reason)
+    }
+    return this.#controller.signal
+  }
+
+  get isAborted(): boolean {
+    return this.#reason !== undefined
+  }
+
+  /** Only the first reason counts. */
+  abort(reason: OncekeyError): void {
+    if (this.#reason) return
+    this.#reason = reason
+    this.#controller?.abort(reason)
+    for (const listener of this.#listeners) listener(reason)
+  }
+
+  onAbort(listener: (reason: OncekeyError) => void): void {
+    if (this.#reason) listener(this.#reason)
+    else this.#listeners.push(listener)
+  }
+
+  certainUntil(): number {
+    return this.confirmedUntil
+  }
+
+  isLost(): boolean {
+    return this.standing === 'lost'
+  }
+
+  tellLost(): void {
+    this.#keeper.tellLost(this)
+  }
+
+  ending(): void {
+    this.isEnding = true
+  }
+
+  giveUp(reason: OncekeyError): void {
+    this.standing = 'lost'
+    // Whoever gives it back tells that.
+    this.lossTold = true
+    this.abort(reason)
+  }
+
+  letGo(): void {
+    this.#keeper.letGo(this)
+  }
 }
 
 /** A lease is renewed three times before it runs out: one heartbeat may fail. */
@@ -63,44 +138,24 @@ export class LeaseKeeper {
   readonly #held = new Set<Held>()
   #cancelBeat: () => void = () => {}
   #nextBeatAt = Number.POSITIVE_INFINITY
+  /** What a lease asks of its keeper. */
+  readonly #ofHeld = {
+    tellLost: (held: Held) => this.#tellLost(held),
+    letGo: (held: Held) => {
+      this.#held.delete(held)
+      if (this.#held.size === 0) this.#planBeat()
+    },
+  }
 
   constructor(parts: LeaseKeeperParts) {
     this.#parts = parts
   }
 
   hold(ref: KeyRef, options: HoldOptions): Holding {
-    const controller = new AbortController()
-    const held: Held = {
-      ...options,
-      ref,
-      controller,
-      certainUntil: options.since + options.leaseMs,
-      standing: 'held',
-      ending: false,
-      renewing: false,
-      lossTold: false,
-    }
+    const held = new Held(ref, options, this.#ofHeld)
     this.#held.add(held)
     this.#planBeat([held])
-    return {
-      signal: controller.signal,
-      certainUntil: () => held.certainUntil,
-      isLost: () => held.standing === 'lost',
-      tellLost: () => this.#tellLost(held),
-      ending: () => {
-        held.ending = true
-      },
-      giveUp: (reason) => {
-        held.standing = 'lost'
-        // Whoever gives it back tells that.
-        held.lossTold = true
-        controller.abort(reason)
-      },
-      letGo: () => {
-        this.#held.delete(held)
-        if (this.#held.size === 0) this.#planBeat()
-      },
-    }
+    return held
   }
 
   /** Sees to it that the next beat comes in time for these leases; never later than it was planned already. */
@@ -108,9 +163,9 @@ export class LeaseKeeper {
     const { clock, apart } = this.#parts
     const now = clock.monotonic()
     let delayMs = Number.POSITIVE_INFINITY
-    for (const { leaseMs, maxRunMs, since, standing, certainUntil, controller } of among) {
+    for (const { leaseMs, maxRunMs, since, standing, confirmedUntil, isAborted } of among) {
       if (standing !== 'held') continue
-      const doubtAt = controller.signal.aborted ? Number.POSITIVE_INFINITY : certainUntil
+      const doubtAt = isAborted ? Number.POSITIVE_INFINITY : confirmedUntil
       delayMs = Math.min(delayMs, leaseMs / beatsPerLease, Math.max(1, Math.min(since + maxRunMs, doubtAt) - now))
     }
     if (this.#held.size > 0 && now + delayMs >= this.#nextBeatAt) return
@@ -145,7 +200,7 @@ export class LeaseKeeper {
       held.standing = 'expired'
       const message = `The work ran longer than maxRun (${held.maxRunMs} ms): its key is no longer kept, and others may take it over.`
       this.#tellToStop(held, 'max-run-exceeded', new OncekeyError('max_run_exceeded', message))
-    } else if (now >= held.certainUntil && !held.controller.signal.aborted) {
+    } else if (now >= held.confirmedUntil && !held.isAborted) {
       const message = 'No heartbeat was confirmed in time, so another holder may have the key: stop before the next side effect.'
       this.#tellToStop(held, 'lease-in-doubt', new OncekeyError('lease_lost', message))
     }
@@ -164,8 +219,8 @@ export class LeaseKeeper {
       for (const [index, held] of leases.entries()) {
         // Work that has finished meanwhile holds nothing any more: its "lost" is its own finish.
         if (!this.#held.has(held)) continue
-        if (standings[index] === 'renewed') held.certainUntil = sentAt + held.leaseMs
-        if (standings[index] === 'lost' && !held.ending) this.#lose(held)
+        if (standings[index] === 'renewed') held.confirmedUntil = sentAt + held.leaseMs
+        if (standings[index] === 'lost' && !held.isEnding) this.#lose(held)
       }
     } catch (error) {
       for (const { ref } of leases) report(ref, { type: 'heartbeat-failed', error })
@@ -177,7 +232,7 @@ export class LeaseKeeper {
   #lose(held: Held): void {
     held.standing = 'lost'
     this.#tellLost(held)
-    held.controller.abort(leaseLost())
+    held.abort(leaseLost())
   }
 
   #tellLost(held: Held): void {
@@ -188,8 +243,7 @@ export class LeaseKeeper {
 
   #tellToStop(held: Held, type: 'lease-in-doubt' | 'max-run-exceeded', reason: OncekeyError): void {
     this.#parts.report(held.ref, { type })
-    // Only the first reason counts for the signal; a second abort changes nothing.
-    held.controller.abort(reason)
+    held.abort(reason)
   }
 }
 

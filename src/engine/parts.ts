@@ -1,6 +1,6 @@
 import type { Answer } from '../core/answer.js'
 import type { Clock, Random } from '../core/clock.js'
-import type { Fingerprint, FingerprintRequest } from '../core/fingerprint/fingerprint.js'
+import type { Fingerprinter } from '../core/fingerprint/fingerprint.js'
 import type { KeyRef } from '../core/key.js'
 import type { PolicyOptions } from '../core/policy.js'
 import type { KeyStore, Store } from '../core/store.js'
@@ -12,7 +12,7 @@ import type { Span } from './telemetry.js'
 
 /** What the parts of the engine share. */
 export interface EngineParts {
-  readonly store: KeyStore & Pick<Store, 'upkeep'>
+  readonly store: KeyStore & Pick<Store, 'upkeep' | 'outbox' | 'turns'>
   readonly clock: Clock
   readonly random: Random
   readonly report: Report
@@ -27,7 +27,9 @@ export interface EngineParts {
   readonly storeTimeoutMs: number
   /** Told of each key that was left to workers by this process. */
   readonly onEnqueued: ReadonlySet<(ref: KeyRef) => void>
+  /** Told whenever this process has committed jobs. */
+  readonly onStaged: ReadonlySet<() => void>
   /** What is stored of an answer that the work returned. Never throws. */
   keep(ref: KeyRef, answer: Answer): Answer
-  takeFingerprint(request: FingerprintRequest): Fingerprint
+  readonly takeFingerprint: Fingerprinter
 }

@@ -84,13 +84,8 @@ export function admission<Schema extends StandardSchema | undefined>(
     return { owner: parts.random.uuid(), leaseMs, retention, afterFailure: 'rerun', worker: false } as const
   }
 
-  async function admit<R extends Answer>({
-    tenant,
-    key: given,
-    input,
-    issues,
-    ...request
-  }: RunRequest<unknown>): Promise<Admitted<R, OutputOf<Schema>>> {
+  async function admit<R extends Answer>(request: RunRequest<unknown>): Promise<Admitted<R, OutputOf<Schema>>> {
+    const { tenant, key: given, input, issues } = request
     const checked = issues ? { issues } : await validated(options.input as Schema, input)
     const key = given ?? (checked.issues ? undefined : options.key?.(checked.value))
     if (key === undefined) {
@@ -103,7 +98,7 @@ export function admission<Schema extends StandardSchema | undefined>(
     const ref = checkKeyRef({ tenant, scope: name, key })
     const fingerprint = parts.takeFingerprint(request.fingerprint ?? { value: input ?? null })
     // What could not be read cannot be kept either; nothing will be.
-    const claim: KeyClaim = { ...newClaim(), ...ref, fingerprint, request: issues ? null : inputBytes(input) }
+    const claim: KeyClaim = { tenant, scope: name, key, fingerprint, request: issues ? null : inputBytes(input), ...newClaim() }
     if (!checked.issues) return { claim, input: checked.value }
     // A known key replays or mismatches, even if the schema was tightened since. Only one that would have to run is invalid.
     const patience = { until: parts.clock.monotonic() + parts.storeTimeoutMs, tries: 3 }

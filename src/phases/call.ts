@@ -3,6 +3,7 @@ import { type Duration, durationMs } from '../core/duration.js'
 import { OncekeyError } from '../core/errors.js'
 import type { Json } from '../core/json.js'
 import { derivedKey } from '../core/key.js'
+import { keyedFetch } from './keyed-fetch.js'
 import type { Ledger } from './ledger.js'
 import { fromResultJson, resultJson } from './result-json.js'
 
@@ -14,6 +15,11 @@ export interface Call {
   readonly signal: AbortSignal
   /** The number of this attempt at the key. */
   readonly attempt: number
+  /**
+   * A fetch that sends `key` as `Idempotency-Key` with whatever may change something, and aborts with `signal`: for clients that take a fetch
+   * of yours. It follows no redirects, and sends the key to one address only.
+   */
+  readonly fetch: typeof fetch
 }
 
 /** What the other side says about a call that may or may not have arrived. */
@@ -159,8 +165,12 @@ export async function call<Tx, T>(
     }
   }
 
+  function callWith(signal: AbortSignal): Call {
+    return { key, signal, attempt: lease.fence, fetch: keyedFetch({ name, key, signal }) }
+  }
+
   async function inTime(): Promise<T> {
-    if (limits.timeoutMs === null) return work({ key, signal: holding.signal, attempt: lease.fence })
+    if (limits.timeoutMs === null) return work(callWith(holding.signal))
     const timedOut = new AbortController()
     const signal = AbortSignal.any([holding.signal, timedOut.signal])
     const error = new OncekeyError('call_timeout', `The call '${name}' took longer than ${limits.timeoutMs} ms: its outcome is unknown.`)
@@ -169,7 +179,7 @@ export async function call<Tx, T>(
         timedOut.abort(error)
         reject(error)
       }, limits.timeoutMs as number)
-      const made = (async () => work({ key, signal, attempt: lease.fence }))()
+      const made = (async () => work(callWith(signal)))()
       made.then(resolve, reject).finally(cancel)
     })
   }

@@ -6,6 +6,7 @@ import { outcomeOf } from '../engine/outcome.js'
 import type { EngineParts } from '../engine/parts.js'
 import { patiently } from '../engine/patience.js'
 import type { EnqueueOutcome } from './admission.js'
+import { tellWorkers } from './tell-workers.js'
 
 /** As often as a claim: a request must not wait out an outage. */
 const enqueueTries = 3
@@ -20,7 +21,8 @@ export async function enqueue<R extends Answer>(parts: EngineParts, claim: KeyCl
   crashPoint('enqueue:after')
   if (verdict.kind !== 'enqueued') return withId(keyId(claim), outcomeOf<R>(parts, claim, verdict))
   report(claim, { type: 'enqueued' })
-  tell(parts, claim)
+  const { tenant, scope, key } = claim
+  tellWorkers(parts.onEnqueued, { tenant, scope, key })
   return { kind: 'enqueued', id: verdict.id, incarnation: claim.owner }
 }
 
@@ -32,15 +34,4 @@ export function withId<R extends Answer>(
     | { readonly kind: 'in-progress'; readonly retryAfterMs: number },
 ): EnqueueOutcome<R> {
   return outcome.kind === 'in-progress' ? { ...outcome, id } : outcome
-}
-
-/** The request is accepted, whatever becomes of those who are told: somebody will look for it later. */
-function tell({ onEnqueued }: EngineParts, { tenant, scope, key }: KeyClaim): void {
-  for (const listener of onEnqueued) {
-    try {
-      listener({ tenant, scope, key })
-    } catch (error) {
-      process.emitWarning(`A worker could not be told of a key: ${String(error)}`, { code: 'ONCEKEY_WORKER' })
-    }
-  }
 }

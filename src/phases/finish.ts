@@ -15,6 +15,7 @@ export async function finish<Tx, R extends Answer>(ledger: Ledger<Tx>, work: (tx
     const { span } = parts
     const answer = await (span ? span('oncekey.finish', {}, () => commitFinish(ledger, work)) : commitFinish(ledger, work))
     ledger.finish(answer)
+    ledger.tellStaged()
     parts.report(claim, { type: 'finished', status: answer.status, durationMs: ranForMs(ledger.held), committed: true })
     return answer
   })

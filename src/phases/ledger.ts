@@ -8,6 +8,7 @@ import { outcomeUnknown } from '../core/system-answers.js'
 import { type Held, ranForMs, whileCertain } from '../engine/held.js'
 import { leaseLost } from '../engine/lease-keeper.js'
 import { patiently } from '../engine/patience.js'
+import { tellWorkers } from './tell-workers.js'
 
 /** How a run ended, whatever the body does afterwards. Once it has, every further step throws `error`. */
 export type RunEnd =
@@ -32,6 +33,8 @@ export class Ledger<Tx> {
   uncommitted: StepRecord[] = []
   /** The transaction of the phase that is open, and the jobs that are staged in it. */
   staging: { readonly tx: Tx; readonly jobs: JobRecord[] } | null = null
+  /** Whether the last try of the phase has staged any. */
+  #hasStaged = false
   readonly #stored: Map<string, StoredStep>
   readonly #visited = new Set<string>()
   readonly #lastCommitAgeMs: number
@@ -117,7 +120,14 @@ export class Ledger<Tx> {
       return await write(jobs)
     } finally {
       this.staging = null
+      this.#hasStaged = jobs.length > 0
     }
+  }
+
+  /** To be called after the commit: the relay of this process need not look for them. */
+  tellStaged(): void {
+    if (this.#hasStaged) tellWorkers(this.held.parts.onStaged)
+    this.#hasStaged = false
   }
 
   /** Steps that were committed but that the code does not have any more must not be passed over in silence. */

@@ -44,7 +44,7 @@ export function defineLocal<Tx, Schema extends StandardSchema | undefined, R ext
  * Purely local work: claim, work and answer are one transaction and one commit, so there is no window. Duplicates wait on the unique
  * index until it ends, and then replay. If it fails, nothing is left, not even the key.
  */
-async function runLocal<Tx, R extends Answer>(
+export async function runLocal<Tx, R extends Answer>(
   parts: EngineParts,
   store: StepStore<Tx>,
   claim: KeyClaim,

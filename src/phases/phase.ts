@@ -45,5 +45,6 @@ async function commitPhase<Tx, T>(ledger: Ledger<Tx>, name: string, work: (tx: T
     },
   })
   ledger.committed(name)
+  ledger.tellStaged()
   return text
 }

@@ -2,7 +2,7 @@ import { type Answer, type BodyOf, checkAnswer, type Reply, reply } from '../cor
 import type { FingerprintRequest } from '../core/fingerprint/fingerprint.js'
 import { checkKeyRef, type KeyRef } from '../core/key.js'
 import { type PolicyOptions, resolvePolicy } from '../core/policy.js'
-import type { StepStore } from '../core/store.js'
+import type { KeyClaim, StepStore } from '../core/store.js'
 import { reportExecuting, runAttributes } from '../engine/held.js'
 import { leaseLost } from '../engine/lease-keeper.js'
 import { type Outcome, outcomeOf } from '../engine/outcome.js'
@@ -30,19 +30,9 @@ export async function within<Tx, R extends Answer>(
   // biome-ignore lint/suspicious/noConfusingVoidType: a consumer's work often returns nothing.
   work: () => Promise<R | void> | R | void,
 ): Promise<WithinOutcome<R>> {
-  const ref = checkKeyRef(options)
-  const { leaseMs, retention } = resolvePolicy(options, parts.defaults)
-  const fingerprint = options.fingerprint ? parts.takeFingerprint(options.fingerprint) : null
-  const claim = {
-    ...ref,
-    owner: parts.random.uuid(),
-    fingerprint,
-    leaseMs,
-    retention,
-    afterFailure: 'rerun',
-    request: null,
-    worker: false,
-  } as const
+  const claim = inboxClaim(parts, options)
+  const { tenant, scope, key, retention } = claim
+  const ref = { tenant, scope, key }
   const { clock, report, span } = parts
   const savepoint = await store.savepoint(tx)
   let startedAt: number | undefined
@@ -67,5 +57,23 @@ export async function within<Tx, R extends Answer>(
     await savepoint.undo().catch(() => {})
     if (startedAt !== undefined) report(ref, { type: 'released', error, durationMs: clock.monotonic() - startedAt })
     throw error
+  }
+}
+
+/** The claim on a message. Nothing of it is kept for workers: what is not committed has not happened, and the message comes again. */
+export function inboxClaim(parts: EngineParts, options: WithinOptions): KeyClaim {
+  const { leaseMs, retention } = resolvePolicy(options, parts.defaults)
+  const { tenant, scope, key } = checkKeyRef(options)
+  return {
+    tenant,
+    scope,
+    key,
+    owner: parts.random.uuid(),
+    fingerprint: options.fingerprint ? parts.takeFingerprint(options.fingerprint) : null,
+    leaseMs,
+    retention,
+    afterFailure: 'rerun',
+    request: null,
+    worker: false,
   }
 }

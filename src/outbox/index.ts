@@ -1,0 +1,6 @@
+export type { DeadJob, JobRef } from '../core/store.js'
+export { type DeadLetters, deadLetters } from './dead-letters.js'
+export type { Delivery, Job, Sink } from './sink.js'
+export { functionSink, type JobFunction } from './sinks/function-sink.js'
+export * from './sinks/queues.js'
+export { type WebhookSigner, type WebhookSinkOptions, webhookSink } from './sinks/webhook-sink.js'

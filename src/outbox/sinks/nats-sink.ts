@@ -1,0 +1,31 @@
+import type { Sink } from '../sink.js'
+import { each } from './batches.js'
+import { checkChoice, checkClient, chosenFor, defaultName, messageOf, type PerJob, type QueueSinkOptions, textOf } from './message.js'
+
+/** The subset of a JetStream client of NATS that we need. */
+export interface JetStreamPublisher {
+  /** Ends when the stream has acknowledged the message, be it as a duplicate. */
+  publish(subject: string, payload: string, options: { msgID: string }): Promise<unknown>
+}
+
+export interface NatsSinkOptions extends QueueSinkOptions {
+  /** A subject of a stream, or a function that chooses it by the job. */
+  subject: PerJob<string>
+}
+
+/**
+ * Publishes jobs to a stream of NATS JetStream, with their ids as `Nats-Msg-Id`. The stream passes over an id that it has seen within its
+ * `duplicate_window`, by default two minutes: make it longer than a delivery may be repeated after.
+ *
+ * @example natsSink(jetstream(connection), { subject: (job) => `jobs.${job.name}` })
+ */
+export function natsSink(jetstream: JetStreamPublisher, options: NatsSinkOptions): Sink {
+  const { subject, message = messageOf, name = defaultName('nats', subject) } = options
+  checkClient('natsSink', 'publish', jetstream, 'a JetStream client')
+  checkChoice('natsSink', 'subject', subject)
+  return {
+    name,
+    deliver: (jobs, { signal }) =>
+      each(signal, jobs, async (job) => jetstream.publish(chosenFor(job, subject), textOf(job, message), { msgID: job.id })),
+  }
+}

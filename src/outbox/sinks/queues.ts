@@ -1,0 +1,6 @@
+export { type BullmqQueue, type BullmqSinkOptions, bullmqSink } from './bullmq-sink.js'
+export { type KafkaProducer, type KafkaSinkOptions, kafkaSink } from './kafka-sink.js'
+export type { JobMessage, PerJob, QueueSinkOptions } from './message.js'
+export { type JetStreamPublisher, type NatsSinkOptions, natsSink } from './nats-sink.js'
+export { type PgBossClient, type PgBossSinkOptions, pgBossSink } from './pg-boss-sink.js'
+export { type AmqpConfirmChannel, type RabbitmqSinkOptions, rabbitmqSink } from './rabbitmq-sink.js'

@@ -34,6 +34,9 @@ export const instruments = {
   workerItems: counter('worker.items', '{item}', 'What background work did, by worker and count', 'worker', 'item'),
   workerFailures: counter('worker.failures', '{turn}', 'Turns of background work that failed', 'worker'),
   workerDuration: seconds('histogram', 'worker.duration', 'How long a turn of background work took', 'worker'),
+  jobDuration: seconds('histogram', 'job.duration', 'How long deliveries of jobs took, by how they ended', 'job', 'sink', 'outcome'),
+  jobWait: seconds('histogram', 'job.wait', 'From when a job could have been delivered until it was', 'job', 'sink'),
+  jobsUnsettled: counter('jobs_unsettled', '{job}', 'Jobs whose delivery could not be stored, and may be repeated', 'job', 'sink'),
   outboxLag: seconds('gauge', 'outbox.lag', 'Age of the oldest job that is not delivered; 0 if there is none'),
 } satisfies Record<string, InstrumentSpec>
 

@@ -1,4 +1,4 @@
-import type { OnceEvent } from '../engine/events.js'
+import type { JobEvent, OnceEvent } from '../engine/events.js'
 import type { InstrumentName } from './instruments.js'
 
 /** One point for one instrument: an amount for a counter, seconds for a histogram. */
@@ -29,7 +29,11 @@ export function measurementsOf(event: OnceEvent, scopeName: (scope: string) => s
       ...items.filter(([item]) => item === 'reaped').map(([, value]) => ({ of: 'reaped', value, attributes: {} }) as const),
     ]
   }
+  // The counts of the same turn come with worker-ran.
+  if (event.type === 'differences-found') return []
   if (event.type === 'worker-failed') return [{ of: 'workerFailures', value: 1, attributes: { worker: event.worker } }]
+
+  if ('job' in event) return measurementsOfJob(event)
 
   const scope = scopeName(event.scope)
   const count = (of: InstrumentName, attributes = {}): Measurement => ({ of, value: 1, attributes: { scope, ...attributes } })
@@ -86,5 +90,22 @@ export function measurementsOf(event: OnceEvent, scopeName: (scope: string) => s
     case 'redaction-failed':
     case 'enqueued':
       return []
+  }
+}
+
+function measurementsOfJob(event: JobEvent): Measurement[] {
+  const { job, sink } = event
+  const took = (outcome: string, durationMs: number): Measurement => {
+    return { of: 'jobDuration', value: durationMs / 1000, attributes: { job, sink, outcome } }
+  }
+  switch (event.type) {
+    case 'job-delivered':
+      return [took('delivered', event.durationMs), { of: 'jobWait', value: event.waitedMs / 1000, attributes: { job, sink } }]
+    case 'job-failed':
+      return [took('failed', event.durationMs)]
+    case 'job-dead':
+      return [took('dead', event.durationMs)]
+    case 'job-unsettled':
+      return [{ of: 'jobsUnsettled', value: 1, attributes: { job, sink } }]
   }
 }

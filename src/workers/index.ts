@@ -1,5 +1,7 @@
 export { type CompleterOptions, completer } from './completer.js'
 export { type ReaperOptions, reaper } from './reaper.js'
+export { type ReconcileReport, type ReconcileRound, type ReconcilerOptions, reconciler } from './reconciler.js'
+export { type RelayOptions, relay } from './relay.js'
 export type { Counts, Service } from './service.js'
 export { type SweeperOptions, sweeper } from './sweeper.js'
 export { type WorkersOptions, workers } from './workers.js'

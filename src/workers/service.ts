@@ -19,16 +19,22 @@ export interface ServiceParts {
   readonly clock: Clock
   readonly random: Random
   /** How long it rests when there was nothing left to do. Half as long at the least, so that processes do not march in step. */
-  readonly intervalMs: number
+  readonly intervalMs: number | (() => number)
   /** One go. Ends early, with what it has, when `stopping` is aborted. */
   run(stopping: AbortSignal): Promise<Counts>
   onRun(counts: Counts, durationMs: number): void
   onError(error: unknown): void
 }
 
-export function createService({ name, clock, random, intervalMs, run, onRun, onError }: ServiceParts): Service {
+/** A service that can be told that there is work: it looks at once, or once more if it is at it. */
+export interface WakeableService extends Service {
+  wake(): void
+}
+
+export function createService({ name, clock, random, intervalMs, run, onRun, onError }: ServiceParts): WakeableService {
   let stopping = new AbortController()
   let loop: Promise<void> | undefined
+  let alarm = new AbortController()
 
   return {
     name,
@@ -46,17 +52,21 @@ export function createService({ name, clock, random, intervalMs, run, onRun, onE
       if (loop === ending) loop = undefined
     },
     runOnce: () => measured(new AbortController().signal),
+    wake: () => alarm.abort(),
   }
 
   async function repeat(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
+      alarm = new AbortController()
+      const { signal: woken } = alarm
       try {
         await measured(signal)
       } catch (error) {
         // The database may be away for a while: the next go comes as planned.
         onError(error)
       }
-      await rest(clock, intervalMs * (0.5 + random.fraction() / 2), signal, { background: true })
+      const restMs = typeof intervalMs === 'number' ? intervalMs : intervalMs()
+      await rest(clock, restMs * (0.5 + random.fraction() / 2), signal, { background: true, woken })
     }
   }
 
@@ -68,16 +78,22 @@ export function createService({ name, clock, random, intervalMs, run, onRun, onE
   }
 }
 
-/** Waits, but no longer than until `signal` is aborted. */
-export function rest(clock: Clock, delayMs: number, signal: AbortSignal, options: { background?: boolean } = {}): Promise<void> {
+/** Waits, but no longer than until `signal` or `woken` is aborted. */
+export function rest(
+  clock: Clock,
+  delayMs: number,
+  signal: AbortSignal,
+  { background = false, woken }: { background?: boolean; woken?: AbortSignal } = {},
+): Promise<void> {
+  const enders = woken ? [signal, woken] : [signal]
   return new Promise((resolve) => {
-    if (signal.aborted) return resolve()
+    if (enders.some(({ aborted }) => aborted)) return resolve()
     const end = () => {
       cancel()
-      signal.removeEventListener('abort', end)
+      for (const ender of enders) ender.removeEventListener('abort', end)
       resolve()
     }
-    const cancel = clock.schedule(end, delayMs, options)
-    signal.addEventListener('abort', end)
+    const cancel = clock.schedule(end, delayMs, { background })
+    for (const ender of enders) ender.addEventListener('abort', end)
   })
 }

@@ -1,6 +1,7 @@
 import type { Once } from '../create-once.js'
 import { type CompleterOptions, completer } from './completer.js'
 import { type ReaperOptions, reaper } from './reaper.js'
+import { type RelayOptions, relay } from './relay.js'
 import type { Counts, Service } from './service.js'
 import { type SweeperOptions, sweeper } from './sweeper.js'
 
@@ -9,6 +10,8 @@ export interface WorkersOptions {
   sweeper?: SweeperOptions | false
   completer?: CompleterOptions | false
   reaper?: ReaperOptions | false
+  /** Default: none, because it has to know where jobs go. */
+  relay?: RelayOptions | false
 }
 
 /**
@@ -26,6 +29,7 @@ export function workers<Tx>(once: Once<Tx>, options: WorkersOptions = {}): Servi
     ...(options.sweeper === false ? [] : [sweeper(once, options.sweeper)]),
     ...(options.completer === false ? [] : [completer(once, options.completer)]),
     ...(options.reaper === false ? [] : [reaper(once, options.reaper)]),
+    ...(options.relay ? [relay(once, options.relay)] : []),
   ]
   return {
     name: 'workers',

@@ -1,0 +1,223 @@
+import { type Duration, durationMs } from '../core/duration.js'
+import { OncekeyError } from '../core/errors.js'
+import { storableErrorText } from '../core/storable-text.js'
+import type { Once } from '../create-once.js'
+import { type BackoffOptions, backoff as backoffOf } from '../outbox/backoff.js'
+import { outboxOf } from '../outbox/dead-letters.js'
+import { type Ended, type HeldJob, lanes } from '../outbox/lanes.js'
+import { type Outcome, outcomeOf } from '../outbox/outcome.js'
+import { settler } from '../outbox/settler.js'
+import type { Sink } from '../outbox/sink.js'
+import type { JobFunction } from '../outbox/sinks/function-sink.js'
+import { sinkFinder } from '../outbox/sinks/sink-finder.js'
+import { checkCount, workerParts } from './parts.js'
+import { noRelayCounts, toldOf } from './relay-events.js'
+import { createService, type Service } from './service.js'
+
+export interface RelayOptions {
+  /** Where jobs go, or a function that gets one at a time. */
+  sink?: Sink | JobFunction
+  /** The same by the name of the job. Others go to `sink`; without one, they are left to other relays. */
+  sinks?: Readonly<Record<string, Sink | JobFunction>>
+  /**
+   * How often it looks when there was nothing for a while. Jobs that this process stages are taken at once; while there is work, it looks
+   * every few milliseconds. Too low: statements for nothing. Too high: jobs of other processes wait longer. Default 1 s.
+   */
+  every?: Duration
+  /** How many jobs it takes in one statement, from 2 on; it has three times as many in hand. Too low: more statements. Too high: memory. Default 200. */
+  batch?: number
+  /** How many deliveries to one sink are under way at once. Too low: slow. Too high: the receiver feels it. Default 20. */
+  concurrency?: number
+  /**
+   * How long a job is this relay's. Too low: what waits in a queue is given back untried. Too high: after a crash its jobs wait that long.
+   * Default 1 min.
+   */
+  lease?: Duration
+  /** How long a sink may take, at most half the lease. Too low: honest deliveries are repeated. Too high: one that hangs holds its slot. Default half the lease. */
+  timeout?: Duration
+  /** How often a job is tried before it is given up. Too low: an outage makes dead letters. Too high: what cannot work is tried for days. Default 60: about a day. */
+  maxAttempts?: number
+  /** How long a job that failed waits. Default: from 1 s on, twice as long each time, up to 1 h; at random, down to nothing. */
+  backoff?: BackoffOptions
+  /**
+   * What a job that was given up means for its group: `'hold'`, nothing of it is delivered until a person retries or discards that job;
+   * `'go-on'`, the next one is delivered without it. Default `'hold'`: who asks for order gets it.
+   */
+  afterDead?: 'hold' | 'go-on'
+}
+
+/** The rest after a look that found something, or that has not been to all groups; it doubles with each round that finds nothing. */
+const shortestRestMs = 20
+/** A go ends after this long, so that its counts are told while there is always work. */
+const longestGoMs = 1_000
+/** How often a take looks everywhere, and not only where new jobs are. */
+const wholeLookMs = 1_000
+
+/** Delivers staged jobs, at least once each. Run it in every process, or in some: no two of them have the same job. */
+export function relay<Tx>(once: Once<Tx>, options: RelayOptions): Service {
+  const parts = workerParts(once, 'relay')
+  const outbox = outboxOf(once, 'relay')
+  const { onStaged, parts: engine } = once.internals
+  const { clock, random } = parts
+  const { batch, concurrency, maxAttempts, everyMs, leaseMs, timeoutMs, heldByDead } = resolved(options)
+  const sinks = sinkFinder(options)
+  const waitMs = backoffOf(options.backoff ?? {}, random)
+  const settle = settler(outbox, clock)
+  const underWay = lanes({ clock, concurrency, timeoutMs, onEnd })
+  const inHand = new Set<HeldJob>()
+  /** At a take: one batch may be under way to its sinks and one to the store, while the next one is taken. */
+  const mostInHand = 2 * batch
+  const waiters = new Set<() => void>()
+  let counts = noRelayCounts()
+  let restMs = shortestRestMs
+  let idleMs = shortestRestMs
+  let lookFrom: string | undefined
+  let lookedEverywhereAt = Number.NEGATIVE_INFINITY
+  let nextGroup: string | undefined
+
+  const service = createService({
+    ...parts,
+    intervalMs: () => restMs,
+    async run(stopping) {
+      // Should the store be away.
+      restMs = everyMs
+      const until = clock.monotonic() + longestGoMs
+      for (let more = true; more && clock.monotonic() < until; ) {
+        await untilChanged(() => inHand.size <= mostInHand || stopping.aborted, stopping)
+        if (stopping.aborted) break
+        const found = await take()
+        more = found >= batch || (found > 0 && nextGroup !== undefined)
+        if (found > 0) idleMs = shortestRestMs
+        else if (nextGroup === undefined) idleMs = Math.min(everyMs, idleMs * 2)
+        // A round over very many groups that wait takes many looks: it is one round, and rests in the end.
+        restMs = nextGroup === undefined ? idleMs : shortestRestMs
+      }
+      return takeCounts()
+    },
+  })
+
+  return {
+    name: service.name,
+    start() {
+      onStaged.add(service.wake)
+      service.start()
+    },
+    async stop() {
+      onStaged.delete(service.wake)
+      underWay.clear()
+      await service.stop()
+      // The last take may have brought some.
+      underWay.clear()
+      await untilChanged(() => inHand.size === 0)
+    },
+    async runOnce() {
+      const startedAt = clock.monotonic()
+      for (;;) {
+        await untilChanged(() => inHand.size <= mostInHand)
+        // What is settled during a take may let another job of its group go, which that take has not seen.
+        const before = inHand.size
+        lookedEverywhereAt = Number.NEGATIVE_INFINITY
+        if ((await take()) > 0 || nextGroup !== undefined) continue
+        if (before === 0) break
+        await untilChanged(() => inHand.size < before)
+      }
+      const taken = takeCounts()
+      parts.onRun(taken, clock.monotonic() - startedAt)
+      return taken
+    },
+  }
+
+  async function take(): Promise<number> {
+    const token = random.uuid()
+    // Before it is sent: the lease cannot end earlier than this says.
+    const takenAt = clock.monotonic()
+    const isWhole = takenAt - lookedEverywhereAt >= wholeLookMs
+    const taken = await outbox.jobsTake({
+      ...{ token, leaseMs, limit: batch, names: sinks.names, heldByDead, group: nextGroup },
+      from: isWhole ? undefined : lookFrom,
+    })
+    if (isWhole) lookedEverywhereAt = takenAt
+    lookFrom = taken.lookedUpTo ?? undefined
+    nextGroup = taken.nextGroup ?? undefined
+    const held = taken.jobs.map((job) => ({ job, token, takenAt, certainUntil: takenAt + leaseMs, sink: sinks.find(job.name) }))
+    for (const each of held) inHand.add(each)
+    underWay.add(held)
+    return held.length
+  }
+
+  function onEnd(held: HeldJob, ended: Ended): void {
+    const { tenant, id } = held.job
+    const outcome = outcomeOrRetry(held, ended)
+    settle({
+      settlement: { tenant, id, token: held.token, ...outcome },
+      until: held.certainUntil,
+      done(unsettled) {
+        inHand.delete(held)
+        const { count, event } = toldOf(held, ended, { outcome, unsettled, now: clock.monotonic() })
+        counts[count] += 1
+        if (event) engine.reportWorker(event)
+        // The next of its group may be taken now.
+        if (held.job.group !== null) service.wake()
+        for (const waiter of waiters) waiter()
+      },
+    })
+  }
+
+  /** Nobody is there to catch what this threw, and a job whose end cannot be told would end the next relay too. */
+  function outcomeOrRetry({ job }: HeldJob, ended: Ended): Outcome {
+    try {
+      return outcomeOf(job, ended, { maxAttempts, waitMs })
+    } catch (error) {
+      return { as: 'retry', dueInMs: waitMs(job.attempt), error: storableErrorText(error) }
+    }
+  }
+
+  /** Waits until something was settled that makes it true, or until `stopping` is aborted. */
+  async function untilChanged(isTrue: () => boolean, stopping?: AbortSignal): Promise<void> {
+    while (!isTrue()) {
+      await new Promise<void>((resolve) => {
+        const end = () => {
+          waiters.delete(end)
+          stopping?.removeEventListener('abort', end)
+          resolve()
+        }
+        waiters.add(end)
+        stopping?.addEventListener('abort', end)
+      })
+    }
+  }
+
+  function takeCounts() {
+    const taken = counts
+    counts = noRelayCounts()
+    return taken
+  }
+}
+
+function resolved({
+  every = '1s',
+  batch = 200,
+  concurrency = 20,
+  lease = '1m',
+  maxAttempts = 60,
+  afterDead = 'hold',
+  ...options
+}: RelayOptions) {
+  checkCount('batch', batch)
+  checkCount('concurrency', concurrency)
+  checkCount('maxAttempts', maxAttempts)
+  if (batch < 2)
+    throw new OncekeyError(
+      'option_invalid',
+      'batch is 1: it is a whole number from 2 on, so that grouped and other jobs both have a share.',
+    )
+  if (afterDead !== 'hold' && afterDead !== 'go-on') {
+    throw new OncekeyError('option_invalid', `afterDead is ${String(afterDead)}: it is 'hold' or 'go-on'.`)
+  }
+  const leaseMs = durationMs(lease, 'lease')
+  const timeoutMs = options.timeout === undefined ? leaseMs / 2 : durationMs(options.timeout, 'timeout')
+  if (timeoutMs > leaseMs / 2) {
+    throw new OncekeyError('option_invalid', `timeout is ${timeoutMs} ms: it is at most half the lease, which is ${leaseMs} ms.`)
+  }
+  return { batch, concurrency, maxAttempts, everyMs: durationMs(every, 'every'), leaseMs, timeoutMs, heldByDead: afterDead === 'hold' }
+}

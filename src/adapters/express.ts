@@ -2,8 +2,9 @@ import type { Request, RequestHandler } from 'express'
 import type { Once } from '../create-once.js'
 import { idempotencyOf } from '../http/idempotency.js'
 import type { IdempotencyOptions, ServeOptions, StatusOptions } from '../http/options.js'
-import { type Servable, serviceOf } from '../http/serve.js'
+import { type Servable, type Service, serviceOf } from '../http/serve.js'
 import { statusOf } from '../http/status.js'
+import { type Message, type Receiver, type WebhookOptions, webhookOf } from '../http/webhook.js'
 import { enter, type NodeExchange, respond } from './node/exchange.js'
 
 export * from '../http/for-adapters.js'
@@ -28,10 +29,7 @@ export function idempotency<Tx>(once: Once<Tx>, options: IdempotencyOptions<Requ
  * @example app.post('/orders', serve(createOrder, { tenant: (req) => req.user.id }))
  */
 export function serve(operation: Servable, options: ServeOptions<Request>): RequestHandler {
-  const service = serviceOf(operation, options)
-  return function serveOperation(request, response, next) {
-    respond(service, exchangeOf(request, response)).catch(next)
-  }
+  return answering(serviceOf(operation, options))
 }
 
 /**
@@ -40,8 +38,20 @@ export function serve(operation: Servable, options: ServeOptions<Request>): Requ
  * @example app.get('/operations/:id', status(once, { tenant: (req) => req.user.id }))
  */
 export function status<Tx>(once: Once<Tx>, options: StatusOptions<Request>): RequestHandler {
-  const service = statusOf(once, options)
-  return function serveStatus(request, response, next) {
+  return answering(statusOf(once, options))
+}
+
+/**
+ * Receives webhooks for a consumer: verifies the signature, and does the work of each message once. Mount it before body parsers.
+ *
+ * @example app.post('/webhooks/stripe', webhook(onEvent, { verify: stripeWebhooks(stripe, secret) }))
+ */
+export function webhook<M extends Message>(consumer: Receiver<M>, options: WebhookOptions<Request, M>): RequestHandler {
+  return answering(webhookOf(consumer, options))
+}
+
+function answering(service: Service<Request>): RequestHandler {
+  return function serveOnce(request, response, next) {
     respond(service, exchangeOf(request, response)).catch(next)
   }
 }

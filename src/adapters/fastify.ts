@@ -2,10 +2,11 @@ import type { FastifyContextConfig, FastifyInstance, FastifyReply, FastifyReques
 import type { Once } from '../create-once.js'
 import { type Idempotency, idempotencyOf } from '../http/idempotency.js'
 import type { IdempotencyOptions, ServeOptions, StatusOptions } from '../http/options.js'
-import { type Servable, serviceOf } from '../http/serve.js'
+import { type Servable, type Service, serviceOf } from '../http/serve.js'
 import { statusOf } from '../http/status.js'
-import { exchangeOf, keepBody } from './fastify/exchange.js'
-import { enter, httpRequest, respond } from './node/exchange.js'
+import { type Message, type Receiver, type WebhookOptions, webhookOf } from '../http/webhook.js'
+import { exchangeOf, incomingOf, keepBody } from './fastify/exchange.js'
+import { enter, respond } from './node/exchange.js'
 
 export * from '../http/for-adapters.js'
 
@@ -38,9 +39,9 @@ export function idempotency<Tx>(once: Once<Tx>, options: IdempotencyOptions<Fast
       route.preHandler = [route.preHandler ?? [], protect].flat() as (typeof protect)[]
       route.config = Object.assign({}, route.config, { [guarded]: true })
     })
-    app.addHook('preParsing', async (request, reply, payload) => {
+    app.addHook('preParsing', async (request, _reply, payload) => {
       const layer = layerOf(request)
-      if (layer?.concerns(httpRequest(exchangeOf(request, reply), 0))) await keepBody(request, reply, payload, layer.maxBodyBytes)
+      if (layer?.concerns(incomingOf(request, layer))) await keepBody(request, payload, layer)
       return payload
     })
     app.addHook('preHandler', async (request, reply) => {
@@ -81,12 +82,27 @@ function hasOptions(config: FastifyContextConfig | undefined): config is Fastify
  * @example app.post('/orders', serve(createOrder, { tenant: (request) => request.user.id }))
  */
 export function serve(operation: Servable, options: ServeOptions<FastifyRequest>): RouteShorthandOptionsWithHandler {
-  const service = serviceOf(operation, options)
+  return route(serviceOf(operation, options))
+}
+
+/**
+ * Receives webhooks for a consumer: verifies the signature, and does the work of each message once. The options of a route, with its handler.
+ *
+ * @example app.post('/webhooks/stripe', webhook(onEvent, { verify: stripeWebhooks(stripe, secret) }))
+ */
+export function webhook<M extends Message>(
+  consumer: Receiver<M>,
+  options: WebhookOptions<FastifyRequest, M>,
+): RouteShorthandOptionsWithHandler {
+  return route(webhookOf(consumer, options))
+}
+
+function route(service: Service<FastifyRequest>): RouteShorthandOptionsWithHandler {
   return {
     // It protects itself.
     config: { idempotency: false },
-    async preParsing(request, reply, payload) {
-      await keepBody(request, reply, payload, service.maxBodyBytes)
+    async preParsing(request, _reply, payload) {
+      await keepBody(request, payload, service)
       return payload
     },
     async handler(request, reply) {

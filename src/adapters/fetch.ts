@@ -1,8 +1,9 @@
 import type { Once } from '../create-once.js'
 import { idempotencyOf } from '../http/idempotency.js'
 import type { IdempotencyOptions, ServeOptions, StatusOptions } from '../http/options.js'
-import { type Servable, serviceOf } from '../http/serve.js'
+import { type Servable, type Service, serviceOf } from '../http/serve.js'
 import { statusOf } from '../http/status.js'
+import { type Message, type Receiver, type WebhookOptions, webhookOf } from '../http/webhook.js'
 import { exchange, respond } from './fetch/exchange.js'
 import type { FetchExchange } from './fetch/http-request.js'
 
@@ -30,10 +31,7 @@ export function idempotency<Tx, Native extends Request = Request>(once: Once<Tx>
  * @example export const POST = serve(createOrder, { tenant: async (request) => (await session(request)).userId })
  */
 export function serve<Native extends Request = Request>(operation: Servable, options: ServeOptions<Native>) {
-  const service = serviceOf(operation, options)
-  return async function serveOperation(request: Native, ...rest: unknown[]): Promise<Response> {
-    return respond(service, exchangeOf(request, rest))
-  }
+  return answering(serviceOf(operation, options))
 }
 
 /**
@@ -42,8 +40,20 @@ export function serve<Native extends Request = Request>(operation: Servable, opt
  * @example export const GET = status(once, { tenant: async (request) => (await session(request)).userId })
  */
 export function status<Tx, Native extends Request = Request>(once: Once<Tx>, options: StatusOptions<Native>) {
-  const service = statusOf(once, options)
-  return async function serveStatus(request: Native, ...rest: unknown[]): Promise<Response> {
+  return answering(statusOf(once, options))
+}
+
+/**
+ * Receives webhooks for a consumer: verifies the signature, and does the work of each message once.
+ *
+ * @example export const POST = webhook(onEvent, { verify: stripeWebhooks(stripe, secret) })
+ */
+export function webhook<M extends Message, Native extends Request = Request>(consumer: Receiver<M>, options: WebhookOptions<Native, M>) {
+  return answering(webhookOf(consumer, options))
+}
+
+function answering<Native extends Request>(service: Service<Native>) {
+  return async function serveOnce(request: Native, ...rest: unknown[]): Promise<Response> {
     return respond(service, exchangeOf(request, rest))
   }
 }

@@ -4,6 +4,7 @@ import { idempotencyOf } from '../http/idempotency.js'
 import type { IdempotencyOptions, ServeOptions, StatusOptions } from '../http/options.js'
 import { type Servable, type Service, serviceOf } from '../http/serve.js'
 import { statusOf } from '../http/status.js'
+import { type Message, type Receiver, type WebhookOptions, webhookOf } from '../http/webhook.js'
 import { exchange, respond } from './fetch/exchange.js'
 import type { FetchExchange } from './fetch/http-request.js'
 import type { KeptBody } from './fetch/request-body.js'
@@ -36,10 +37,7 @@ export function idempotency<Tx, E extends Env = any>(once: Once<Tx>, options: Id
  */
 // biome-ignore lint/suspicious/noExplicitAny: as above.
 export function serve<E extends Env = any>(operation: Servable, options: ServeOptions<Context<E>>): Handler<E> {
-  const service = serviceOf(operation, options)
-  return async function serveOperation(c) {
-    return answer(service, c)
-  }
+  return answering(serviceOf(operation, options))
 }
 
 /**
@@ -49,16 +47,25 @@ export function serve<E extends Env = any>(operation: Servable, options: ServeOp
  */
 // biome-ignore lint/suspicious/noExplicitAny: as above.
 export function status<Tx, E extends Env = any>(once: Once<Tx>, options: StatusOptions<Context<E>>): Handler<E> {
-  const service = statusOf(once, options)
-  return async function serveStatus(c) {
-    return answer(service, c)
-  }
+  return answering(statusOf(once, options))
 }
 
-async function answer<E extends Env>(service: Service<Context<E>>, c: Context<E>): Promise<Response> {
-  const response = await respond(service, exchangeOf(c))
-  replaceResponse(c, response)
-  return response
+/**
+ * Receives webhooks for a consumer: verifies the signature, and does the work of each message once.
+ *
+ * @example app.post('/webhooks/stripe', webhook(onEvent, { verify: stripeWebhooks(stripe, secret) }))
+ */
+// biome-ignore lint/suspicious/noExplicitAny: as above.
+export function webhook<M extends Message, E extends Env = any>(consumer: Receiver<M>, options: WebhookOptions<Context<E>, M>): Handler<E> {
+  return answering(webhookOf(consumer, options))
+}
+
+function answering<E extends Env>(service: Service<Context<E>>): Handler<E> {
+  return async function serveOnce(c) {
+    const response = await respond(service, exchangeOf(c))
+    replaceResponse(c, response)
+    return response
+  }
 }
 
 /** Set over another one, Hono would add the headers of that to it. */

@@ -2,8 +2,9 @@ import type { Context, Middleware } from 'koa'
 import type { Once } from '../create-once.js'
 import { idempotencyOf } from '../http/idempotency.js'
 import type { IdempotencyOptions, ServeOptions, StatusOptions } from '../http/options.js'
-import { type Servable, serviceOf } from '../http/serve.js'
+import { type Servable, type Service, serviceOf } from '../http/serve.js'
 import { statusOf } from '../http/status.js'
+import { type Message, type Receiver, type WebhookOptions, webhookOf } from '../http/webhook.js'
 import { answerWith } from './koa/context-answer.js'
 import { runHeld } from './koa/held-run.js'
 import { answerOf, begin, type NodeExchange } from './node/exchange.js'
@@ -31,10 +32,7 @@ export function idempotency<Tx>(once: Once<Tx>, options: IdempotencyOptions<Cont
  * @example router.post('/orders', serve(createOrder, { tenant: (ctx) => ctx.state.user.id }))
  */
 export function serve(operation: Servable, options: ServeOptions<Context>): Middleware {
-  const service = serviceOf(operation, options)
-  return async function serveOperation(ctx) {
-    answerWith(ctx, await answerOf(service, exchangeOf(ctx)))
-  }
+  return answering(serviceOf(operation, options))
 }
 
 /**
@@ -43,8 +41,20 @@ export function serve(operation: Servable, options: ServeOptions<Context>): Midd
  * @example router.get('/operations/:id', status(once, { tenant: (ctx) => ctx.state.user.id }))
  */
 export function status<Tx>(once: Once<Tx>, options: StatusOptions<Context>): Middleware {
-  const service = statusOf(once, options)
-  return async function serveStatus(ctx) {
+  return answering(statusOf(once, options))
+}
+
+/**
+ * Receives webhooks for a consumer: verifies the signature, and does the work of each message once. Mount it before body parsers.
+ *
+ * @example router.post('/webhooks/stripe', webhook(onEvent, { verify: stripeWebhooks(stripe, secret) }))
+ */
+export function webhook<M extends Message>(consumer: Receiver<M>, options: WebhookOptions<Context, M>): Middleware {
+  return answering(webhookOf(consumer, options))
+}
+
+function answering(service: Service<Context>): Middleware {
+  return async function serveOnce(ctx) {
     answerWith(ctx, await answerOf(service, exchangeOf(ctx)))
   }
 }

@@ -2,9 +2,10 @@ import type { CallHandler, DynamicModule, ExecutionContext, NestInterceptor } fr
 import type { Once } from '../create-once.js'
 import { type Idempotency, idempotencyOf } from '../http/idempotency.js'
 import type { IdempotencyOptions, ServeOptions, StatusOptions } from '../http/options.js'
-import { type Servable, serviceOf } from '../http/serve.js'
+import { type Servable, type Service, serviceOf } from '../http/serve.js'
 import { statusOf } from '../http/status.js'
-import { exchangeOf, explain, mute, type NestRequest, type NestResponse } from './nest/exchange.js'
+import { type Message, type Receiver, type WebhookOptions, webhookOf } from '../http/webhook.js'
+import { exchangeOf, explain, explainUnsigned, mute, type NestRequest, type NestResponse } from './nest/exchange.js'
 import { optionsOfRoute } from './nest/route-options.js'
 import { enter, respond } from './node/exchange.js'
 
@@ -72,11 +73,7 @@ export class IdempotencyModule {
  * @example @Post() @Idempotent(false) create(@Req() request: Request, @Res() response: Response) { return this.createOrder(request, response) }
  */
 export function serve<Request extends NestRequest = NestRequest>(operation: Servable, options: ServeOptions<Request>) {
-  const service = serviceOf(operation, options)
-  return async function serveOperation(request: Request, response: NestResponse): Promise<void> {
-    await respond(service, exchangeOf(request, response)).catch(explain)
-    mute(response)
-  }
+  return answering(serviceOf(operation, options))
 }
 
 /**
@@ -86,9 +83,25 @@ export function serve<Request extends NestRequest = NestRequest>(operation: Serv
  * @example @Get(':id') @Idempotent(false) read(@Req() request: Request, @Res() response: Response) { return this.status(request, response) }
  */
 export function status<Tx, Request extends NestRequest = NestRequest>(once: Once<Tx>, options: StatusOptions<Request>) {
-  const service = statusOf(once, options)
-  return async function serveStatus(request: Request, response: NestResponse): Promise<void> {
-    await respond(service, exchangeOf(request, response))
+  return answering(statusOf(once, options))
+}
+
+/**
+ * Receives webhooks for a consumer: verifies the signature, and does the work of each message once. From a controller's method that takes
+ * `@Req()` and `@Res()`; the application must keep the bytes of bodies, as for `idempotency()`.
+ *
+ * @example @Post() @Idempotent(false) receive(@Req() request: Request, @Res() response: Response) { return this.webhook(request, response) }
+ */
+export function webhook<M extends Message, Request extends NestRequest = NestRequest>(
+  consumer: Receiver<M>,
+  options: WebhookOptions<Request, M>,
+) {
+  return answering(webhookOf(consumer, options), explainUnsigned)
+}
+
+function answering<Request extends NestRequest>(service: Service<Request>, explained: (error: unknown) => never = explain) {
+  return async function serveOnce(request: Request, response: NestResponse): Promise<void> {
+    await respond(service, exchangeOf(request, response)).catch(explained)
     mute(response)
   }
 }

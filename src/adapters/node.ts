@@ -3,8 +3,9 @@ import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2'
 import type { Once } from '../create-once.js'
 import { idempotencyOf } from '../http/idempotency.js'
 import type { IdempotencyOptions, ServeOptions, StatusOptions } from '../http/options.js'
-import { type Servable, serviceOf } from '../http/serve.js'
+import { type Servable, type Service, serviceOf } from '../http/serve.js'
 import { statusOf } from '../http/status.js'
+import { type Message, type Receiver, type WebhookOptions, webhookOf } from '../http/webhook.js'
 import { enter, respond } from './node/exchange.js'
 import { type ErrorHandler, guarded } from './node/guarded-listener.js'
 
@@ -44,12 +45,19 @@ export function idempotency<Tx>(once: Once<Tx>, options: IdempotencyOptions<Inco
 
 /** Serves an operation. */
 export function serve(operation: Servable, options: ServeOptions<IncomingMessage> & NodeOptions) {
-  const service = serviceOf(operation, options)
-  return guarded(options.onError, (request, response) => respond(service, { native: request, request, response }))
+  return answering(serviceOf(operation, options), options)
 }
 
 /** Tells what became of operations that are served with `respond: 'async'`: their state, then their answer. */
 export function status<Tx>(once: Once<Tx>, options: StatusOptions<IncomingMessage> & NodeOptions) {
-  const service = statusOf(once, options)
-  return guarded(options.onError, (request, response) => respond(service, { native: request, request, response }))
+  return answering(statusOf(once, options), options)
+}
+
+/** Receives webhooks for a consumer: verifies the signature, and does the work of each message once. */
+export function webhook<M extends Message>(consumer: Receiver<M>, options: WebhookOptions<IncomingMessage, M> & NodeOptions) {
+  return answering(webhookOf(consumer, options), options)
+}
+
+function answering(service: Service<IncomingMessage>, { onError }: NodeOptions) {
+  return guarded(onError, (request, response) => respond(service, { native: request, request, response }))
 }

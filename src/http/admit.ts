@@ -1,6 +1,6 @@
 import type { Answer } from '../core/answer.js'
 import { isOncekeyError, isStoreTrouble, OncekeyError } from '../core/errors.js'
-import type { FingerprintRequest } from '../core/fingerprint/fingerprint.js'
+import type { ReceivedRequest } from '../core/fingerprint/fingerprint.js'
 import { readKey } from './key-source.js'
 import type { HttpSettings } from './options.js'
 import { problemReply } from './replies.js'
@@ -49,10 +49,12 @@ export async function admitBody<Native>(
   return { body }
 }
 
-export function fingerprintOf(request: HttpRequest, body: Received): FingerprintRequest {
+export function fingerprintOf(request: HttpRequest, body: Received): ReceivedRequest {
   const { method, path, query } = request
-  const content = 'bytes' in body ? { body: body.bytes } : { value: body.parsed }
-  return { method, path, query, mediaType: mediaTypeOf(request), ...content }
+  const mediaType = mediaTypeOf(request)
+  if ('parsed' in body) return { method, path, query, mediaType, value: body.parsed }
+  if (body.arrived) return { method, path, query, mediaType, arrived: body.arrived }
+  return { method, path, query, mediaType, body: body.bytes }
 }
 
 /** How soon a client may ask again after trouble that is nobody's lease. */

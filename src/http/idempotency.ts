@@ -3,11 +3,13 @@ import { isStoreTrouble, OncekeyError } from '../core/errors.js'
 import type { KeyRef } from '../core/key.js'
 import { resolvePolicy, scopeOf } from '../core/policy.js'
 import type { Once } from '../create-once.js'
+import type { ExecuteOptions } from '../engine/execute.js'
+import { HeldRun, type Run } from '../engine/held.js'
 import type { OperationRun } from '../phases/operation-run.js'
 import { admitBody, admitKey, fingerprintOf, refusalOf } from './admit.js'
 import { checkFlag, checkMethods, type IdempotencyOptions, oneOf, resolveHttpOptions } from './options.js'
 import { replyTo } from './replies.js'
-import { type HttpRequest, rereadable } from './request.js'
+import { type BodyReading, type HttpRequest, rereadable } from './request.js'
 import { requestIdOf } from './request-ids.js'
 
 /** What is to be done with a request. */
@@ -19,8 +21,7 @@ export type Handled =
   /** This goes out, and nothing else. */
   | { readonly kind: 'answer'; readonly answer: Answer }
 
-export interface Idempotency<Native, Tx> {
-  readonly maxBodyBytes: number
+export interface Idempotency<Native, Tx> extends BodyReading {
   /** Larger bodies of answers are not kept. */
   readonly maxAnswerBytes: number
   /** False for a request that certainly passes, so that nothing need be prepared for it. */
@@ -45,7 +46,8 @@ export function idempotencyOf<Native, Tx>(once: Once<Tx>, options: IdempotencyOp
   resolvePolicy(policy)
   scopeOf(scope, { method: 'POST', path: '/' })
 
-  return { maxBodyBytes, maxAnswerBytes: once.maxAnswerBytes, concerns, handle }
+  const { arriving } = once.internals.parts.takeFingerprint
+  return { maxBodyBytes, maxAnswerBytes: once.maxAnswerBytes, arriving, concerns, handle }
 
   function concerns({ method, headerLines }: Pick<HttpRequest, 'method' | 'headerLines'>): boolean {
     if (!methods.has(method.toUpperCase())) return false
@@ -64,16 +66,11 @@ export function idempotencyOf<Native, Tx>(once: Once<Tx>, options: IdempotencyOp
     const work = workOf(handler)
     let ref: KeyRef | undefined
     try {
-      ref = { tenant: await tenantOf(request.native), scope: scopeOf(scope, request), key: admitted.key }
-      const outcome = await once.execute(
-        {
-          ...ref,
-          fingerprint: fingerprintOf(request, received.body),
-          afterFailure,
-          ...policy,
-        },
-        work.run,
-      )
+      const tenant = await tenantOf(request.native)
+      const fingerprint = fingerprintOf(request, received.body)
+      const execution: ExecuteOptions = { tenant, scope: scopeOf(scope, request), key: admitted.key, fingerprint, afterFailure, ...policy }
+      ref = execution
+      const outcome = await once.execute(execution, work.run)
       if (outcome.kind !== 'executed') return { kind: 'answer', answer: replyTo(settings, outcome) }
       return outcome.answer === work.answer ? own(outcome.incarnation) : { kind: 'answer', answer: outcome.answer }
     } catch (error) {
@@ -106,7 +103,7 @@ export function idempotencyOf<Native, Tx>(once: Once<Tx>, options: IdempotencyOp
       async run(run: OperationRun<Tx>): Promise<Answer> {
         work.started = true
         try {
-          work.answer = checkAnswer(await unlessLost(run.signal, handler(run)))
+          work.answer = checkAnswer(await unlessLost(run, handler(run)))
         } catch (error) {
           if (!run.signal.aborted) work.error = error
           throw error
@@ -130,12 +127,10 @@ class ServerErrorAnswer extends Error {
 }
 
 /** A handler that hangs, or that nobody may hear any more, must not keep its client waiting. */
-function unlessLost<T>(signal: AbortSignal, answer: Promise<T>): Promise<T> {
+function unlessLost<T>(run: Run, answer: Promise<T>): Promise<T> {
   return new Promise<T>((resolve, reject) => {
-    const lost = () => reject(signal.reason)
-    if (signal.aborted) lost()
-    signal.addEventListener('abort', lost, { once: true })
-    answer.finally(() => signal.removeEventListener('abort', lost)).then(resolve, reject)
+    HeldRun.onAbort(run, reject)
+    answer.then(resolve, reject)
   })
 }
 

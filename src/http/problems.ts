@@ -38,6 +38,11 @@ export const problems = {
     title: 'The media type is not supported',
     detail: 'Nothing was done. Send JSON, with Content-Type: application/json.',
   },
+  signature_invalid: {
+    status: 400,
+    title: 'The signature is not valid',
+    detail: 'Nothing was done. Sign the exact bytes of the body, with the current secret and the current time, and send it again.',
+  },
   input_invalid: {
     status: 400,
     title: 'The request is not valid',

@@ -35,10 +35,13 @@ function answerTo(settings: Settings, outcome: Exclude<Outcome, { kind: 'execute
 function replayOf(settings: Settings, { answer, incarnation, state }: Extract<Outcome, { kind: 'replayed' }>): Answer {
   const kept = state === 'failed' ? inDialect(settings, answer) : answer
   const told = answer.omittedBytes === undefined ? kept : notKept(settings, answer)
-  const original = told.headers.find(([name]) => name === 'original-request')?.[1] ?? requestIdOf(incarnation)
   const headers = told.headers.filter(([name]) => name !== 'original-request')
-  const marks: HeaderPair[] = settings.profile.requestIds ? [replayed, ['original-request', original]] : [replayed]
-  return { ...told, headers: [...headers, ...marks] }
+  headers.push(replayed)
+  if (settings.profile.requestIds) {
+    const original = told.headers.find(([name]) => name === 'original-request')?.[1] ?? requestIdOf(incarnation)
+    headers.push(['original-request', original])
+  }
+  return { status: told.status, headers, body: told.body }
 }
 
 const replayed: HeaderPair = ['idempotent-replayed', 'true']

@@ -1,3 +1,5 @@
+import type { ArrivingBody } from '../core/fingerprint/arriving-body.js'
+
 /** A request, as every framework can give it. */
 export interface HttpRequest<Native = unknown> {
   readonly method: string
@@ -14,12 +16,20 @@ export interface HttpRequest<Native = unknown> {
 }
 
 export type HttpBody =
-  /** As they came. */
-  | { readonly bytes: Uint8Array }
+  /** As they came. `arrived`: they were hashed on the way, and are put together when `bytes` is asked for. */
+  | { readonly bytes: Uint8Array; readonly arrived?: ArrivingBody }
   /** A body parser threw the bytes away; this is what it made of them. */
   | { readonly parsed: unknown }
   /** It was over the limit, or the client went away in the middle of it. Nothing has run. */
   | { readonly failed: 'too_large' | 'incomplete' }
+
+/** How a body is read. */
+export interface BodyReading {
+  /** A larger one is refused. */
+  readonly maxBodyBytes: number
+  /** For a body of this media type that can be hashed while it arrives. Absent or undefined: it is hashed when it is whole. */
+  arriving?(mediaType: string): ArrivingBody | undefined
+}
 
 export function mediaTypeOf(request: HttpRequest): string {
   return request.headerLines('content-type')[0] ?? ''

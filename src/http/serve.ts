@@ -9,7 +9,7 @@ import { jsonBody } from './json-body.js'
 import { checkFunction, oneOf, resolveHttpOptions, type ServeOptions } from './options.js'
 import { problems } from './problems.js'
 import { problemReply, replyTo } from './replies.js'
-import { type HttpRequest, mediaTypeOf, rereadable } from './request.js'
+import { type BodyReading, type HttpRequest, mediaTypeOf, rereadable } from './request.js'
 import { withRequestId } from './request-ids.js'
 import { hasRun } from './run-of.js'
 
@@ -23,8 +23,7 @@ export interface Servable {
   enqueue?(request: RunRequest<never>): Promise<EnqueueOutcome<Answer>>
 }
 
-export interface Service<Native> {
-  readonly maxBodyBytes: number
+export interface Service<Native> extends BodyReading {
   /** Runs the operation for a request. What its body throws comes out of here as it is. */
   answer(request: HttpRequest<Native>): Promise<Answer>
 }
@@ -44,7 +43,7 @@ export function serviceOf<Native>(operation: Servable, options: ServeOptions<Nat
   return { maxBodyBytes, answer }
 
   async function answer(incoming: HttpRequest<Native>): Promise<Answer> {
-    if (hasRun(incoming.native)) throw nested(operation.name)
+    if (hasRun(incoming.native)) throw layersNested(operation.name, 'serve()')
     const request = rereadable(incoming)
     const admitted = await admitKey(settings, request)
     if ('refusal' in admitted) return admitted.refusal
@@ -53,10 +52,10 @@ export function serviceOf<Native>(operation: Servable, options: ServeOptions<Nat
     const read = bodyOf(request, received.body)
 
     const run: RunRequest<unknown> = {
-      ...common,
-      ...keyOf(admitted.key),
       tenant: await tenantOf(request.native),
       fingerprint: fingerprintOf(request, received.body),
+      ...common,
+      ...keyOf(admitted.key),
       ...('issue' in read ? { input: null, issues: [read.issue] } : { input: await inputOf(request.native, read.value) }),
     }
     try {
@@ -77,7 +76,7 @@ export function serviceOf<Native>(operation: Servable, options: ServeOptions<Nat
   }
 
   /** What a body says: its JSON, or the bytes of what is something else where a function makes the input from them. */
-  function bodyOf(request: HttpRequest<Native>, body: Received): BodyReading {
+  function bodyOf(request: HttpRequest<Native>, body: Received): ReadBody {
     if ('parsed' in body) return { value: body.parsed }
     if (body.bytes.length === 0) return { value: undefined }
     const mediaType = mediaTypeOf(request)
@@ -85,12 +84,12 @@ export function serviceOf<Native>(operation: Servable, options: ServeOptions<Nat
     return options.input ? { value: body.bytes } : { issue: { message: problems.media_type_unsupported.title }, isMediaType: true }
   }
 
-  function refused(read: BodyReading, issues: readonly Issue[]): Answer {
+  function refused(read: ReadBody, issues: readonly Issue[]): Answer {
     if ('isMediaType' in read) return problemReply(settings, { code: 'media_type_unsupported' })
     return problemReply(settings, { code: 'input_invalid', members: { issues } })
   }
 
-  function answerTo(outcome: OperationOutcome<Answer>, read: BodyReading): Answer {
+  function answerTo(outcome: OperationOutcome<Answer>, read: ReadBody): Answer {
     switch (outcome.kind) {
       case 'invalid':
         return refused(read, outcome.issues)
@@ -105,11 +104,11 @@ export function serviceOf<Native>(operation: Servable, options: ServeOptions<Nat
 }
 
 /** The outer layer would store what the operation answers to a duplicate, and would not let it resume. */
-const nested = (name: string) =>
+export const layersNested = (name: string, layer: string) =>
   new OncekeyError(
     'layers_nested',
-    `${name} is served behind idempotency(), and protects itself: mount serve() in front of idempotency(), or beside it.`,
+    `${name} is served behind idempotency(), and protects itself: mount ${layer} in front of idempotency(), or beside it.`,
   )
 
 /** A body that cannot be taken is told only of where the key is not known: a known one replays, or is a mismatch. */
-type BodyReading = { readonly value: unknown } | { readonly issue: Issue; readonly isMediaType?: true }
+type ReadBody = { readonly value: unknown } | { readonly issue: Issue; readonly isMediaType?: true }

@@ -41,11 +41,20 @@ const isFastify = (response: NestResponse): response is FastifyReply => 'raw' in
 
 /** What to do is another thing in Nest, which parses bodies before anything of ours. */
 export function explain(error: unknown): never {
+  return explainGone(error, ", or choose fingerprint: 'parsed' and read what that cannot tell apart")
+}
+
+/** The same where there is no other way: a signature is over bytes. */
+export function explainUnsigned(error: unknown): never {
+  return explainGone(error, '')
+}
+
+function explainGone(error: unknown, otherwise: string): never {
   if (!isOncekeyError(error, 'raw_body_gone')) throw error
   throw new OncekeyError(
     'raw_body_gone',
     'Nest parsed the request and threw its bytes away. Create the application with { rawBody: true }, as in ' +
-      "NestFactory.create(AppModule, { rawBody: true }), or choose fingerprint: 'parsed' and read what that cannot tell apart.",
+      `NestFactory.create(AppModule, { rawBody: true })${otherwise}.`,
     { cause: error },
   )
 }

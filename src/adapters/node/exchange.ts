@@ -1,28 +1,19 @@
-import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
+import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import { type Answer, reply } from '../../core/answer.js'
 import type { Handled, Idempotency } from '../../http/idempotency.js'
-import type { HttpBody, HttpRequest } from '../../http/request.js'
-import { rememberRun } from '../../http/run-of.js'
+import { hasRun, rememberRun } from '../../http/run-of.js'
 import type { Service } from '../../http/serve.js'
 import { holdRequest } from './held-request.js'
 import { type HeldResponse, holdResponse } from './held-response.js'
 import { holdSocket } from './held-socket.js'
+import { httpRequest, type NodeRequest } from './http-request.js'
 import { breakOff, isGone } from './http-versions.js'
 import { ignoreLaterWrites } from './ignored-writes.js'
-import { readBody } from './request-body.js'
 import { sendAnswer } from './response-headers.js'
 
 /** A request and its response, below the framework. */
-export interface NodeExchange<Native> {
-  readonly native: Native
-  readonly request: IncomingMessage
+export interface NodeExchange<Native> extends NodeRequest<Native> {
   readonly response: ServerResponse
-  /** As the client sent it, where a router has changed it. */
-  readonly url?: string
-  /** What has a `body` or `rawBody` that a parser left. Default: the request. */
-  readonly parser?: object
-  /** The body, where it had to be read before this. */
-  readonly body?: HttpBody | undefined
   /** The headers that the framework is going to send in any case. Default: those of the response. */
   readonly baseline?: OutgoingHttpHeaders
 }
@@ -57,12 +48,10 @@ export async function enter<Native, Tx>(
   return 'run'
 }
 
-const protectedRequests = new WeakSet<IncomingMessage>()
-
 export function begin<Native, Tx>(layer: Idempotency<Native, Tx>, exchange: NodeExchange<Native>): Promise<Begun> {
   const { native, request, response, baseline = response.getHeaders() } = exchange
   // Mounted twice: the outer one protects it already.
-  if (protectedRequests.has(request)) return Promise.resolve({ kind: 'pass' })
+  if (hasRun(request)) return Promise.resolve({ kind: 'pass' })
   // Not every server has one: some run functions.
   const socket = holdSocket(request.socket ?? {}, (error) => response.destroy(error))
   // Somebody in front of us listens to it, and would have it all before the handler begins to.
@@ -72,50 +61,44 @@ export function begin<Native, Tx>(layer: Idempotency<Native, Tx>, exchange: Node
   const hold = () => {
     letGo ??= holdRequest(request, response, socket)
   }
-  const incoming = httpRequest(exchange, layer.maxBodyBytes)
-  let reading: Promise<HttpBody> | undefined
-  const body = async () => {
-    reading ??= incoming.body()
-    const read = await reading
-    // From here on the request is whole, and nothing that happens to its client may take it away from the handler.
-    if ('bytes' in read) hold()
-    return read
-  }
+  // Once the request is whole, nothing that happens to its client may take it away from the handler.
+  const incoming = httpRequest(exchange, layer, hold)
 
   return new Promise((resolve, reject) => {
     let held: HeldResponse | undefined
-    const handled = layer
-      .handle({ ...incoming, body }, (run) => {
-        protectedRequests.add(request)
+    const outcome: Promise<Outcome> = layer
+      .handle(incoming, (run) => {
         hold()
         // Somebody in front of us was tired of waiting for the key, and has answered: their status is not the handler's.
         if (response.writableEnded) response.statusCode = 200
         held = holdResponse(response, { baseline, maxBytes: layer.maxAnswerBytes, socket })
         rememberRun(request, run)
-        if (typeof native === 'object' && native !== null) rememberRun(native, run)
+        if (native !== request && typeof native === 'object' && native !== null) rememberRun(native, run)
         if (readableFlowing) request.resume()
         resolve({ kind: 'run', held, outcome })
         return held.answer
       })
-      .finally(() => {
-        letGo?.()
-        if (!held) socket.letGo()
-      })
-    // Once the handler has begun, its framework has had its turn: there is nobody left to tell but the client.
-    const outcome: Promise<Outcome> = handled.then(
-      (decided) => decided as Outcome,
-      () => ({ kind: 'answer', answer: reply(500) }),
-    )
-    handled
-      .finally(() => {
-        if (readableFlowing) request.resume()
-      })
-      .then((decided) => {
-        // What nobody is going to read stands in the way of the next request.
-        if (!held && decided.kind === 'answer') request.resume()
-        if (decided.kind !== 'own') resolve(decided)
-      })
-      .catch(reject)
+      .then(
+        (decided) => {
+          end()
+          // What nobody is going to read stands in the way of the next request.
+          if (!held && decided.kind === 'answer') request.resume()
+          if (decided.kind !== 'own') resolve(decided)
+          return decided as Outcome
+        },
+        (error) => {
+          end()
+          reject(error)
+          // Once the handler has begun, its framework has had its turn: there is nobody left to tell but the client.
+          return { kind: 'answer', answer: reply(500) }
+        },
+      )
+
+    function end(): void {
+      letGo?.()
+      if (!held) socket.letGo()
+      if (readableFlowing) request.resume()
+    }
   })
 }
 
@@ -147,31 +130,5 @@ export async function respond<Native>(service: Service<Native>, exchange: NodeEx
 
 /** The same, without sending it. */
 export function answerOf<Native>(service: Service<Native>, exchange: NodeExchange<Native>): Promise<Answer> {
-  return service.answer(httpRequest(exchange, service.maxBodyBytes))
-}
-
-export function httpRequest<Native>(
-  { native, request, url = request.url ?? '/', parser, body }: NodeExchange<Native>,
-  maxBodyBytes: number,
-): HttpRequest<Native> {
-  const [path, query] = splitOnce(url, '?')
-  return {
-    native,
-    method: request.method ?? 'GET',
-    path,
-    query,
-    headerLines: (name) => linesOf(request, name.toLowerCase()),
-    body: async () => body ?? readBody(request, maxBodyBytes, parser),
-  }
-}
-
-/** From the raw list, because Node joins two lines of most headers into one. */
-function linesOf(request: IncomingMessage, name: string): string[] {
-  const { rawHeaders } = request
-  return rawHeaders.filter((_, index) => index % 2 === 1 && rawHeaders[index - 1]?.toLowerCase() === name)
-}
-
-function splitOnce(text: string, separator: string): [string, string] {
-  const at = text.indexOf(separator)
-  return at === -1 ? [text, ''] : [text.slice(0, at), text.slice(at + 1)]
+  return service.answer(httpRequest(exchange, service))
 }

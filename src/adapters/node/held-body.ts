@@ -1,4 +1,5 @@
-import type { Callback } from './written-bytes.js'
+import type { Answer } from '../../core/answer.js'
+import { type Callback, isBodiless } from './written-bytes.js'
 
 /** What a handler writes. All of it is kept up to the cap; beyond that it need not be held back, and flows, but for its last piece. */
 export class HeldBody {
@@ -32,7 +33,9 @@ export class HeldBody {
   }
 
   /** As it is stored. */
-  kept(): { readonly body: Uint8Array; readonly omittedBytes?: number } {
-    return this.#size > this.#maxBytes ? { body: new Uint8Array(), omittedBytes: this.#size } : { body: this.rest() }
+  kept(status: number, headers: Answer['headers']): Answer {
+    if (isBodiless(status)) return { status, headers, body: new Uint8Array() }
+    if (this.#size > this.#maxBytes) return { status, headers, body: new Uint8Array(), omittedBytes: this.#size }
+    return { status, headers, body: this.rest() }
   }
 }

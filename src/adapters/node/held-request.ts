@@ -18,6 +18,7 @@ export function holdRequest(request: IncomingMessage, response: ServerResponse, 
     return request
   })
   overrides.method('emit', (event: string, ...details: unknown[]) => {
+    overrides.hideChanges()
     // HTTP/2 tells it without destroying anything.
     if ((event === 'close' || event === 'aborted') && !request.readableEnded) {
       destroyed ??= {}
@@ -25,7 +26,7 @@ export function holdRequest(request: IncomingMessage, response: ServerResponse, 
     }
     return overrides.original('emit').call(request, event, ...details)
   })
-  overrides.value('socket', () => seeming)
+  overrides.value('socket', seeming)
   overrides.property(onFinishedList, null)
   return () => {
     overrides.remove()

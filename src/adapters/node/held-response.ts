@@ -6,7 +6,7 @@ import { breakOff } from './http-versions.js'
 import { ignoreLaterWrites, sendInstead } from './ignored-writes.js'
 import { Overrides } from './overrides.js'
 import { changedHeaders, type HeadersArgument, mergeHeaders } from './response-headers.js'
-import { bytesOf, type Callback, type Chunk, isBodiless } from './written-bytes.js'
+import { bytesOf, type Callback, type Chunk } from './written-bytes.js'
 
 /** A response whose handler writes as ever, and of which nothing is complete before we say so. */
 export interface HeldResponse {
@@ -36,6 +36,9 @@ const neededToWrite = ['writeHead', 'writeHeader', 'flushHeaders', 'headersSent'
  * `reply.raw` and `@Res()` are all caught here. A client that hangs up is not noticed by the handler: its work goes on.
  */
 export function holdResponse(response: ServerResponse, { baseline, maxBytes, socket }: HoldOptions): HeldResponse {
+  // The one property that nearly every handler adds: before ours, so that ours are the last, and can be taken away again.
+  const { statusCode } = response
+  response.statusCode = statusCode
   const overrides = new Overrides(response)
   const body = new HeldBody(maxBytes, flow)
   /** Undefined until the head is written. */
@@ -74,8 +77,9 @@ export function holdResponse(response: ServerResponse, { baseline, maxBytes, soc
     if (ended) return response
     if (piece) body.write(piece)
     ended = true
-    const head = { status: status as number, headers: changedHeaders(response, baseline) }
-    resolve({ ...head, ...(isBodiless(head.status) ? { body: new Uint8Array() } : body.kept()) })
+    overrides.show('finished', true)
+    overrides.show('writableEnded', true)
+    resolve(body.kept(status as number, changedHeaders(response, baseline)))
     return response
   })
   overrides.method('destroy', (error?: Error) => {
@@ -87,6 +91,7 @@ export function holdResponse(response: ServerResponse, { baseline, maxBytes, soc
     return response
   })
   overrides.method('emit', (event: string, ...details: unknown[]) => {
+    overrides.hideChanges()
     if (event !== 'close' && event !== 'finish') return overrides.original('emit').call(response, event, ...details)
     clientGone = true
     // Whoever waits for the client to read on would wait for ever.
@@ -100,14 +105,14 @@ export function holdResponse(response: ServerResponse, { baseline, maxBytes, soc
   // There is nothing to hold together, and a socket may be in use for another answer.
   overrides.method('cork', () => {})
   overrides.method('uncork', () => {})
-  overrides.value('headersSent', () => status !== undefined)
-  overrides.value('_header', () => (status === undefined ? null : 'held'))
-  overrides.value('finished', () => ended)
-  overrides.value('writableEnded', () => ended)
-  overrides.value('writableFinished', () => false)
-  overrides.value('destroyed', () => false)
-  overrides.value('_closed', () => false)
-  overrides.value('socket', () => socket.seeming)
+  overrides.value('headersSent', false)
+  overrides.value('_header', null)
+  overrides.value('finished', false)
+  overrides.value('writableEnded', false)
+  overrides.value('writableFinished', false)
+  overrides.value('destroyed', false)
+  overrides.value('_closed', false)
+  overrides.value('socket', socket.seeming)
   overrides.property(onFinishedList, null)
 
   return {
@@ -167,6 +172,8 @@ export function holdResponse(response: ServerResponse, { baseline, maxBytes, soc
     mergeHeaders(response, rest.find((argument) => typeof argument === 'object' && argument !== null) as HeadersArgument)
     response.statusCode = written
     status = written
+    overrides.show('headersSent', true)
+    overrides.show('_header', 'held')
     return response
   }
 

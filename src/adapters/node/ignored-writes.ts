@@ -23,7 +23,7 @@ export function ignoreLaterWrites(response: ServerResponse): void {
       tellWritten(args)
       return response
     })
-    overrides.value('headersSent', () => false)
+    overrides.value('headersSent', false)
   }
   // Somebody in front of us may end it later (a session that is saved first), with the methods that it has now.
   if (response.headersSent || response.destroyed) ignore()

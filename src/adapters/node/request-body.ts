@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
-import type { HttpBody } from '../../http/request.js'
+import type { ArrivingBody } from '../../core/fingerprint/arriving-body.js'
+import type { BodyReading, HttpBody } from '../../http/request.js'
 import { hasBody, isAborted } from './http-versions.js'
 import { Overrides } from './overrides.js'
 
@@ -10,7 +11,8 @@ interface Parsed {
 }
 
 /** Reads the whole body of a request, and leaves it there to be read again as if nobody had. */
-export async function readBody(request: IncomingMessage, maxBytes: number, parser: Parsed = request as Parsed): Promise<HttpBody> {
+export async function readBody(request: IncomingMessage, reading: BodyReading, parser: Parsed = request as Parsed): Promise<HttpBody> {
+  const { maxBodyBytes: maxBytes } = reading
   // Some parsers make an object of nothing.
   if (!hasBody(request)) return { bytes: new Uint8Array() }
   const kept = parser.rawBody ?? parser.body
@@ -21,7 +23,8 @@ export async function readBody(request: IncomingMessage, maxBytes: number, parse
   // The client went before we came, and the body with it, arrived or not: Node lets nobody read it any more.
   if (isAborted(request)) return { failed: 'incomplete' }
   if (Number(request.headers['content-length'] ?? 0) > maxBytes) return { failed: 'too_large' }
-  return request.complete ? readBuffered(request, maxBytes) : readArriving(request, maxBytes)
+  if (request.complete) return readBuffered(request, maxBytes)
+  return readArriving(request, maxBytes, reading.arriving?.(request.headers['content-type'] ?? ''))
 }
 
 function sized(bytes: Uint8Array, maxBytes: number): HttpBody {
@@ -37,10 +40,10 @@ function readBuffered(request: IncomingMessage, maxBytes: number): HttpBody {
 }
 
 /**
- * The parser of the connection pushes what arrives into the request. Here it is held up until it is whole, and then pushed on in one
- * piece: nothing was read, so whoever comes later finds a fresh stream.
+ * The parser of the connection pushes what arrives into the request. Here it is held up until it is whole, and then pushed on: nothing
+ * was read, so whoever comes later finds a fresh stream. With `arrived`, it is hashed on the way.
  */
-function readArriving(request: IncomingMessage, maxBytes: number): Promise<HttpBody> {
+function readArriving(request: IncomingMessage, maxBytes: number, arrived: ArrivingBody | undefined): Promise<HttpBody> {
   return new Promise((resolve) => {
     const overrides = new Overrides(request)
     const pieces: Uint8Array[] = []
@@ -62,20 +65,38 @@ function readArriving(request: IncomingMessage, maxBytes: number): Promise<HttpB
     function take(chunk: Uint8Array): boolean {
       pieces.push(chunk)
       size += chunk.length
-      if (size <= maxBytes) return true
+      if (size <= maxBytes) {
+        arrived?.add(chunk)
+        return true
+      }
       settle({ failed: 'too_large' })
       // It need not be the end of the request: whoever wants it has it whole.
-      return request.push(Buffer.concat(pieces))
+      return pushAll(pieces)
     }
 
     function passOn(): boolean {
-      const bytes = Buffer.concat(pieces)
+      const body = arrived ? arrivedBody(arrived) : { bytes: Buffer.concat(pieces) }
       // HTTP/2 ends a request that its client broke off as if it were whole.
-      settle(isAborted(request) ? { failed: 'incomplete' } : { bytes })
-      if (bytes.length > 0) request.push(bytes)
+      settle(isAborted(request) ? { failed: 'incomplete' } : body)
+      pushAll(arrived ? pieces : [body.bytes])
       return request.push(null)
     }
+
+    function pushAll(all: readonly Uint8Array[]): boolean {
+      let hasRoom = true
+      for (const piece of all) if (piece.length > 0) hasRoom = request.push(piece)
+      return hasRoom
+    }
   })
+}
+
+function arrivedBody(arrived: ArrivingBody): HttpBody & { readonly bytes: Uint8Array } {
+  return {
+    arrived,
+    get bytes() {
+      return arrived.bytes()
+    },
+  }
 }
 
 /** Not heard by those in front of us who listen to it: they will be told when it is read. */

@@ -1,0 +1,7 @@
+export { type ClientErrorCode, IdempotentFetchError } from './client-error.js'
+export type { ClientClock, ClientRandom } from './clock.js'
+export type { Duration } from './duration.js'
+export { type IdempotentFetch, type IdempotentResponse, idempotentFetch, type Resumed } from './idempotent-fetch.js'
+export type { Fetch, IdempotentFetchOptions, PreparedRequest } from './options.js'
+export type { PendingRequest, PendingStorage } from './pending-request.js'
+export { memoryStorage } from './storages/memory-storage.js'

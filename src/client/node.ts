@@ -1,0 +1,1 @@
+export { fileStorage } from './storages/file-storage.js'

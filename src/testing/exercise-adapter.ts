@@ -3,6 +3,7 @@ import type { Store } from '../core/store.js'
 import type { Once } from '../create-once.js'
 import type { AsyncServeOptions, IdempotencyOptions } from '../http/options.js'
 import type { Servable } from '../http/serve.js'
+import type { Message, Receiver, WebhookOptions } from '../http/webhook.js'
 import type { AdapterCase } from './adapter-cases/adapter-case.js'
 import { asyncCases } from './adapter-cases/async.js'
 import { openBench } from './adapter-cases/bench.js'
@@ -14,6 +15,7 @@ import { lostClientCases } from './adapter-cases/lost-clients.js'
 import { operationCases } from './adapter-cases/operations.js'
 import { replayCases } from './adapter-cases/replays.js'
 import { requestCases } from './adapter-cases/requests.js'
+import { webhookCases } from './adapter-cases/webhooks.js'
 
 /** What a handler is to answer, in the way of its framework. */
 export interface HandlerAnswer {
@@ -31,7 +33,7 @@ export interface HandlerAnswer {
 /** The application that your adapter is tried with. */
 export interface AdapterApp<Tx = unknown> {
   readonly once: Once<Tx>
-  /** For `idempotency()`, in front of every method on every path but `/operation` and `/async`; add a `tenant` that reads the `x-tenant` header. */
+  /** For `idempotency()`, in front of every method on every path but `/operation`, `/async` and `/webhook`; add a `tenant` that reads the `x-tenant` header. */
   readonly options: Pick<IdempotencyOptions<unknown>, 'afterFailure' | 'failOpen' | 'maxBodyBytes' | 'profile' | 'wait' | 'whenInProgress'>
   /** Give it what your handler received, and answer what it returns. What it throws is for your framework to handle. */
   handle(request: { readonly method: string; readonly path: string; readonly body: Uint8Array }): Promise<HandlerAnswer>
@@ -42,6 +44,9 @@ export interface AdapterApp<Tx = unknown> {
    * `tenant`.
    */
   readonly acceptance: Pick<AsyncServeOptions<unknown>, 'respond' | 'location' | 'pollAfter'>
+  /** For `webhook()`, at `POST /webhook`; absent if the store has no operations. */
+  readonly consumer?: Receiver<Message>
+  readonly signatures: Pick<WebhookOptions<unknown>, 'verify'>
 }
 
 export interface AdapterHarness<Tx> {
@@ -55,7 +60,7 @@ export interface ExerciseAdapterOptions<Tx> {
   test: (name: string, run: () => Promise<void>) => unknown
   /** Called once for each test. The store may be shared: every test uses a tenant of its own. */
   setup: () => Promise<AdapterHarness<Tx>> | AdapterHarness<Tx>
-  /** False leaves out the cases of `serve()` and `status()`, for a store without operations. Default true. */
+  /** False leaves out the cases of `serve()`, `status()` and `webhook()`, for a store without operations. Default true. */
   operations?: boolean
 }
 
@@ -73,7 +78,7 @@ export function exerciseAdapter<Tx>({ test, setup, operations = true }: Exercise
     ...concurrencyCases,
     ...lostClientCases,
     ...dialectCases,
-    ...(operations ? [...operationCases, ...asyncCases] : []),
+    ...(operations ? [...operationCases, ...asyncCases, ...webhookCases] : []),
   ]
   for (const { name, run, ...needs } of cases) {
     test(name, async () => {

@@ -3,9 +3,11 @@ import { answerCases } from './store-cases/answers.js'
 import { asyncCases } from './store-cases/async.js'
 import { claimCases } from './store-cases/claims.js'
 import { leaseCases } from './store-cases/leases.js'
+import { outboxCases } from './store-cases/outbox.js'
 import { retentionCases } from './store-cases/retention.js'
 import type { StoreCase } from './store-cases/store-case.js'
 import { transactionCases } from './store-cases/transactions.js'
+import { turnCases } from './store-cases/turns.js'
 import { upkeepCases } from './store-cases/upkeep.js'
 
 export interface StoreHarness<Tx = never> {
@@ -36,7 +38,9 @@ export function exerciseStore<Tx>({ test, setup }: ExerciseStoreOptions<Tx>): vo
     ...retentionCases,
     ...asyncCases,
     ...upkeepCases,
+    ...turnCases,
     ...transactionCases,
+    ...outboxCases,
   ]
   for (const { name, run } of cases) {
     test(name, async () => run(await setup()))

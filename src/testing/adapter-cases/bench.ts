@@ -6,6 +6,7 @@ import type { StandardSchema } from '../../phases/input.js'
 import type { AdapterApp, AdapterHarness } from '../exercise-adapter.js'
 import type { AdapterNeeds, Bench } from './adapter-case.js'
 import { type Sent, send } from './client.js'
+import { signatureOf } from './signature.js'
 
 /** Long enough that no machine is too slow for it. */
 const lease = '10m'
@@ -20,6 +21,12 @@ export async function openBench<Tx>(harness: AdapterHarness<Tx>, { options, maxA
   const once = createOnce({ store, lease, storeTimeout: '2s', ...(maxAnswerBytes === undefined ? {} : { maxAnswerBytes }) })
 
   const operation = harness.store.steps && operationOf(once, () => (runs += 1))
+  const consumer =
+    harness.store.steps &&
+    once.consumer('exercise.consumer', { tenant }, async (_, { body }) => {
+      runs += 1
+      if (body === 'unlucky' && runs === 1) throw new Error('unlucky')
+    })
 
   const app: AdapterApp<Tx> = {
     once,
@@ -30,7 +37,15 @@ export async function openBench<Tx>(harness: AdapterHarness<Tx>, { options, maxA
       return bench.handler(runs)
     },
     acceptance: { respond: 'async', location: (id) => `/async/${id}`, pollAfter: '3s' },
+    signatures: {
+      async verify({ header, body }) {
+        const signature = await signatureOf(header('webhook-id') ?? '', body)
+        if (header('Webhook-Signature') !== signature) return undefined
+        return { id: header('webhook-id') as string, body: JSON.parse(new TextDecoder().decode(body)) }
+      },
+    },
     ...(operation ? { operation } : {}),
+    ...(consumer ? { consumer } : {}),
   }
   const server = await harness.start(app)
 

@@ -22,6 +22,8 @@ const answers: Record<string, Answer> = {
   'bytes under a status that has no body': { status: 204, headers: [['oncekey-test', '1']], body: allBytes },
 }
 
+const hexOf = (bytes: Uint8Array | null | undefined) => bytes && Buffer.from(bytes).toString('hex')
+
 export const answerCases: StoreCase[] = [
   ...Object.entries(answers).map(
     ([what, answer]): StoreCase => ({
@@ -42,6 +44,20 @@ export const answerCases: StoreCase[] = [
       assert.equal(answer.omittedBytes, 11)
       await store.keyFinish(aFinish(await take(store, claim), { answer }))
       await assertReplays(store, claim, answer)
+    },
+  },
+  {
+    name: 'keeps the bytes of requests and answers apart that come at the same moment: long, short, empty or none',
+    async run({ store }) {
+      const bytes = (index: number) => new Uint8Array(index === 5 ? 70_000 : index).fill(index)
+      const claims = Array.from({ length: 12 }, (_, index) => aClaim({ request: index % 3 === 1 ? null : bytes(index) }))
+      const held = await Promise.all(claims.map((claim) => take(store, claim)))
+      const answerOf = (index: number): Answer => ({ status: 200, headers: [], body: bytes(index) })
+      await Promise.all(held.map((each, index) => store.keyFinish(aFinish(each, { answer: answerOf(index) }))))
+      for (const [index, claim] of claims.entries()) {
+        await assertReplays(store, claim, answerOf(index))
+        assert.deepEqual(hexOf((await store.keyRead(claim))?.request), hexOf(claim.request))
+      }
     },
   },
   {

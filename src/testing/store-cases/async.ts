@@ -43,23 +43,23 @@ export const asyncCases: StoreCase[] = [
     },
   },
   {
-    name: 'enqueue: has one winner among a hundred at once; the others hear that it is in progress',
+    name: 'enqueue: has one winner among thirty at once; the others hear that it is in progress',
     async run({ store }) {
       const claim = aClaim({ request })
-      const verdicts = await Promise.all(Array.from({ length: 100 }, () => store.keyEnqueue(again(claim))))
+      const verdicts = await Promise.all(Array.from({ length: 30 }, () => store.keyEnqueue(again(claim))))
       assert.equal(verdicts.filter(({ kind }) => kind === 'enqueued').length, 1)
-      assert.equal(verdicts.filter((verdict) => verdict.kind === 'in-progress' && verdict.retryAfterMs === 0).length, 99)
+      assert.equal(verdicts.filter((verdict) => verdict.kind === 'in-progress' && verdict.retryAfterMs === 0).length, 29)
       assert.equal((await store.keyRead(claim))?.fence, 0)
     },
   },
   {
-    name: 'enqueue: one of fifty claims and fifty enqueues at once has the key',
+    name: 'enqueue: one of twenty claims and twenty enqueues at once has the key',
     async run({ store }) {
       const claim = aClaim()
-      const both = Array.from({ length: 50 }, () => [store.keyClaim(again(claim)), store.keyEnqueue(again(claim))]).flat()
+      const both = Array.from({ length: 20 }, () => [store.keyClaim(again(claim)), store.keyEnqueue(again(claim))]).flat()
       const kinds = (await Promise.all(both)).map(({ kind }) => kind)
       assert.equal(kinds.filter((kind) => kind === 'execute' || kind === 'enqueued').length, 1)
-      assert.equal(kinds.filter((kind) => kind === 'in-progress').length, 99)
+      assert.equal(kinds.filter((kind) => kind === 'in-progress').length, 39)
     },
   },
   {
@@ -260,8 +260,10 @@ export const asyncCases: StoreCase[] = [
 
       assert.equal(await store.keyReadById({ ...wanted, tenant: `${claim.tenant}2` }), undefined)
       await advance(24 * hour + second)
+      // Expired, and seen to be so until it is reaped; where keys go by themselves, gone.
       const expired = await store.keyReadById(wanted)
-      assert.ok((expired?.now ?? 0) >= (expired?.record.expiresAt ?? Number.POSITIVE_INFINITY))
+      if (store.upkeep) assert.ok(expired)
+      assert.ok(!expired || expired.now >= expired.record.expiresAt)
       await store.keyReap({ limit: 1000 })
       assert.equal(await store.keyReadById(wanted), undefined)
     },

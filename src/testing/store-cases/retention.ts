@@ -128,13 +128,15 @@ export const retentionCases: StoreCase[] = [
       await advance(25 * hour)
       await inState('fresh', (held) => store.keyFinish(aFinish(held)))
 
-      assert.equal(await store.keyReap({ limit: 1 }), 1)
-      while ((await store.keyReap({ limit: 1000 })) > 0);
-      const left = []
-      for (const key of ['done-1', 'done-2', 'done-3', 'processing', 'released', 'parked', 'longer', 'fresh']) {
-        if (await store.keyRead({ tenant, scope: 'orders.create', key })) left.push(key)
+      const left = async () => {
+        const keys = ['done-1', 'done-2', 'done-3', 'processing', 'released', 'parked', 'longer', 'fresh']
+        const records = await Promise.all(keys.map((key) => store.keyRead({ tenant, scope: 'orders.create', key })))
+        return keys.filter((_, index) => records[index])
       }
-      assert.deepEqual(left, ['processing', 'released', 'parked', 'longer', 'fresh'])
+      // In a store whose keys go by themselves there is nothing left to reap.
+      assert.equal(await store.keyReap({ limit: 1 }), (await left()).length > 5 ? 1 : 0)
+      while ((await store.keyReap({ limit: 1000 })) > 0);
+      assert.deepEqual(await left(), ['processing', 'released', 'parked', 'longer', 'fresh'])
     },
   },
 ]

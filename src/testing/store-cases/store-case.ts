@@ -63,7 +63,10 @@ export function aFinish({ lease }: Execute, changes: Partial<KeyFinish> = {}): K
 
 /** Bytes may come back as a Buffer: what counts is what they say. */
 export function assertSameAnswer(actual: Answer | null | undefined, expected: Answer): void {
-  const plain = (answer: Answer | null | undefined) => answer && { ...answer, body: [...answer.body] }
+  const plain = (answer: Answer | null | undefined) => {
+    assert.ok(!answer || answer.body instanceof Uint8Array, 'the body of an answer is a Uint8Array')
+    return answer && { ...answer, body: Buffer.from(answer.body).toString('hex') }
+  }
   assert.deepEqual(plain(actual), plain(expected))
 }
 

@@ -1,7 +1,19 @@
 import assert from 'node:assert/strict'
 import type { EndedKey, KeyClaim, KeyStore, Store, UpkeepStore } from '../../core/store.js'
 import { holderGone, outcomeUnknown } from '../../core/system-answers.js'
-import { aClaim, aFinish, again, assertReplays, assertSameAnswer, hour, leaseMs, type StoreCase, second, take } from './store-case.js'
+import {
+  aClaim,
+  aFinish,
+  again,
+  assertReplays,
+  assertSameAnswer,
+  type Execute,
+  hour,
+  leaseMs,
+  type StoreCase,
+  second,
+  take,
+} from './store-case.js'
 
 /** A store without upkeep of its own looks after itself: there is nothing to show. */
 function upkeepCase(
@@ -116,14 +128,14 @@ export const upkeepCases: StoreCase[] = [
 
   upkeepCase('finds every key that is stuck among many that are not, page by page', async ({ store, upkeep, advance }) => {
     const tenant = `tenant-${crypto.randomUUID()}`
-    for (let number = 0; number < 60; number += 1) {
-      const held = await take(store, aClaim({ tenant, key: `key-${number}` }))
-      if (number % 3 > 0) await store.keyFinish(aFinish(held))
-    }
+    const held: Execute[] = []
+    // One after the other, so that each is due at a moment of its own: those of one moment are one page.
+    for (let number = 0; number < 30; number += 1) held.push(await take(store, aClaim({ tenant, key: `key-${number}` })))
+    await Promise.all(held.filter((_, number) => number % 3 > 0).map((one) => store.keyFinish(aFinish(one))))
     await advance(leaseMs + second)
-    const swept = await sweep(upkeep, tenant, 7)
-    assert.equal(new Set(swept.map(({ key }) => key)).size, 20)
-    assert.equal(swept.length, 20)
+    const swept = await sweep(upkeep, tenant, 4)
+    assert.equal(new Set(swept.map(({ key }) => key)).size, 10)
+    assert.equal(swept.length, 10)
   }),
 
   upkeepCase('gives one process the turn to sweep, and another one when it has died', async ({ upkeep, advance }) => {

@@ -5,14 +5,15 @@ import { armCrashPoints } from '../../src/core/crash-points.js'
 import { createOnce, reply } from '../../src/index.js'
 import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
 
-const [key = '', whenUnknown, crashAt] = process.argv.slice(2)
+const [key = '', how, crashAt] = process.argv.slice(2)
 const provider = process.env.PROVIDER_URL as string
 const retention = key === 'order-0' ? '1s' : '24h'
 const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL })
 const once = createOnce({ store: postgresStore(fromPg(pool), { audit: true }), lease: '2s' })
 
 const createOrder = once.operation('orders.create', { retention }, async (run) => {
-  const order = await run.phase('order_created', async (tx) => {
+  // A deploy that gives a step another name.
+  const order = await run.phase(how === 'renamed' ? 'order_inserted' : 'order_created', async (tx) => {
     const { rows } = await tx.query<{ id: number }>('insert into orders (item) values ($1) returning id', ['tea'])
     return { id: rows[0]?.id }
   })
@@ -22,9 +23,10 @@ const createOrder = once.operation('orders.create', { retention }, async (run) =
       const headers = { 'idempotency-key': derivedKey }
       return (await fetch(provider, { method: 'POST', headers, body: key, signal })).json() as Promise<{ id: string }>
     },
-    { whenUnknown: whenUnknown === 'park' ? 'park' : 'resend' },
+    { whenUnknown: how === 'park' ? 'park' : 'resend' },
   )
   return run.finish(async (tx) => {
+    await tx.query('update orders set charge_id = $2 where id = $1', [order.id, charge.id])
     await run.stage(tx, 'send_receipt', { order: order.id })
     return reply(201, { id: order.id, charge: charge.id }, { location: `/orders/${order.id}` })
   })

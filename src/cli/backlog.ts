@@ -2,7 +2,7 @@ import type { Backlog, KeysCount } from '../stores/postgres/queries/keys-count.j
 import { lasting, many } from './words.js'
 
 export interface Trouble {
-  readonly name: 'stuck' | 'overdue' | 'parked' | 'outbox'
+  readonly name: 'stuck' | 'overdue' | 'parked' | 'outbox' | 'dead letters'
   readonly says: string
   readonly todo: string
 }
@@ -10,11 +10,11 @@ export interface Trouble {
 /** Workers look every few seconds; what is late by this much is not just being looked at. */
 export const patienceMs = 60_000
 
-/** What of the counts somebody should look at. Parked keys always: nobody but a person moves them. */
+/** What of the counts somebody should look at. Parked keys and dead letters always: nobody but a person moves them. */
 export function troubles(counts: KeysCount, lateMs: number = patienceMs): Trouble[] {
   const age = ({ since }: Backlog) => (since === null ? 0 : counts.now - since)
   const late = (backlog: Backlog) => backlog.count > 0 && age(backlog) > lateMs
-  const { stuck, overdue, parked, outbox } = counts
+  const { stuck, overdue, parked, outbox, deadLetters } = counts
   const found: Trouble[] = []
   if (late(stuck)) {
     found.push({
@@ -40,8 +40,15 @@ export function troubles(counts: KeysCount, lateMs: number = patienceMs): Troubl
   if (late(outbox)) {
     found.push({
       name: 'outbox',
-      says: `${many(outbox.count, 'job')} not delivered, the oldest staged ${lasting(age(outbox))} ago`,
-      todo: 'see that something delivers the jobs of the outbox, and what it fails with',
+      says: `${many(outbox.count, 'job')} not delivered, the oldest late by ${lasting(age(outbox))}`,
+      todo: 'see that a relay runs, and what it fails with: oncekey jobs',
+    })
+  }
+  if (deadLetters.count > 0) {
+    found.push({
+      name: 'dead letters',
+      says: `${many(deadLetters.count, 'job')} given up, the first ${lasting(age(deadLetters))} ago: they may hold their groups`,
+      todo: 'oncekey jobs --state dead, then oncekey jobs show each, and retry or discard it',
     })
   }
   return found

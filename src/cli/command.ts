@@ -64,7 +64,7 @@ export async function atDesk(world: World, options: CommonOptions, work: (desk: 
   }
 }
 
-export function databaseUrl(world: World, options: CommonOptions): string {
+export function databaseUrl(world: World, options: Pick<CommonOptions, 'databaseUrl'>): string {
   const url = options.databaseUrl ?? world.env.DATABASE_URL
   if (url) return url
   throw wrongUsage('Which database? Set DATABASE_URL, or say --database-url.')

@@ -38,7 +38,8 @@ export async function connect(
   )
 }
 
-async function load<Module>(name: string, places: readonly string[]): Promise<Module | undefined> {
+/** A module of the user's own. */
+export async function load<Module>(name: string, places: readonly string[]): Promise<Module | undefined> {
   for (const place of places) {
     try {
       const module = (await import(pathToFileURL(createRequire(place).resolve(name)).href)) as { default: Module }

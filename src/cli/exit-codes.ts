@@ -6,6 +6,7 @@ export const exitCodes = {
   refused: 3,
   notFound: 4,
   problems: 5,
+  different: 6,
 } as const
 
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]

@@ -21,6 +21,7 @@ const states: Readonly<Record<string, Colour>> = {
   parked: 'red',
   failed: 'red',
   stuck: 'red',
+  dead: 'red',
   processing: 'yellow',
   pending: 'yellow',
   complete: 'green',

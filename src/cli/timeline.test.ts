@@ -106,3 +106,27 @@ test('counts what people and the system did as no attempts', () => {
     '5 - retried retried by bob',
   ])
 })
+
+test('tells what people said of jobs behind what the key did, and takes it for no attempt', () => {
+  const trail = [
+    note(0, 1, 'claimed'),
+    note(5, 1, 'job discarded', 'mail'),
+    note(10, 2, 'taken-over'),
+    note(11, 2, 'complete'),
+    note(50, 2, 'job retried', 'mail'),
+  ]
+  expect(told({ key: { fence: 2 }, trail })).toEqual([
+    '0 1 claimed',
+    '? 1 stopped without a word',
+    '5 - job discarded mail',
+    '10 2 taken-over',
+    '11 2 complete',
+    '50 - job retried mail',
+  ])
+  // Without a trail the note is all there is.
+  expect(told({ key: { fence: 1, state: 'complete' }, trail: [note(50, 1, 'job retried', 'mail')] })).toEqual([
+    '0 1 claimed',
+    '? 1 complete',
+    '50 - job retried mail',
+  ])
+})

@@ -27,6 +27,8 @@ export interface Timeline {
 const taking = new Set(['claimed', 'taken-over'])
 const ending = new Set(['released', 'swept', 'complete', 'failed', 'parked'])
 const byHand = new Set(['resolved', 'retried', 'released by hand'])
+/** Said of a job of the key, which is not the key: it begins and ends no attempt. */
+const ofJobs = new Set(['job retried', 'job discarded'])
 /** A holder never says this of itself. Who swept it may be noted behind it. */
 const bySystem = ({ what, detail }: Noted) => ending.has(what) && detail?.startsWith(holderGone) === true
 
@@ -38,6 +40,7 @@ export function timelineOf(story: KeyStory): Timeline {
   const { key, trail } = story
   const trailKept = trail.some(({ what, fence }) => what === 'claimed' && fence === 1)
   const noted = notedOf(story, trailKept)
+  const jobNotes = trail.filter(({ what }) => ofJobs.has(what))
   const happenings: Happening[] = []
   let attempts = 0
   for (let fence = 1; fence <= key.fence; fence += 1) {
@@ -54,6 +57,9 @@ export function timelineOf(story: KeyStory): Timeline {
           noted.find((each) => each.fence === fence + 1),
         ),
       )
+    happenings.push(
+      ...jobNotes.filter((note) => note.fence === fence).map(({ at, what, detail }) => ({ at, attempt: null, what, step: null, detail })),
+    )
   }
   return { attempts, trailKept, happenings: withoutRepeats(happenings) }
 
@@ -80,6 +86,7 @@ function notedOf({ key, steps, trail }: KeyStory, trailKept: boolean): Noted[] {
   const told = (fence: number, step: string, kinds: readonly string[]) =>
     recorded.some((each) => each.fence === fence && each.step === step && kinds.includes(each.what))
   const audited = trail.flatMap(({ what, fence, at, detail }): Noted[] => {
+    if (ofJobs.has(what)) return []
     if (what !== 'advanced' || detail === null) return [{ at, fence, what, step: null, detail }]
     const [, intent] = /^(.*)\?$/.exec(detail) ?? []
     const [, cleared] = /^(.*) \(not made\)$/.exec(detail) ?? []

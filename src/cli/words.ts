@@ -63,7 +63,8 @@ export function jsonDocument(value: unknown): string {
   return `${printableJson(JSON.stringify(value, null, 2))}\n`
 }
 
-const printableJson = (text: string) =>
+/** The same for JSON that is written in pieces. */
+export const printableJson = (text: string) =>
   text.replaceAll(
     /[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,

@@ -1,8 +1,11 @@
+import { once } from 'node:events'
+import { createReadStream, promises as files } from 'node:fs'
 import { userInfo } from 'node:os'
 import process from 'node:process'
 import { createInterface } from 'node:readline'
 import type { Session } from './connect.js'
 import { connect } from './connect.js'
+import { connectRedis, type RedisSession } from './connect-redis.js'
 
 /** Everything outside of the program, so that tests can be somebody who answers, or a terminal. */
 export interface World {
@@ -11,6 +14,12 @@ export interface World {
   readonly user: string
   /** Standard output: what was asked for. */
   print(text: string): void
+  /** Waits until standard output has taken what was printed, if it is slow. */
+  drained(): Promise<void>
+  /** The bytes of a file; of standard input if it is `-`. */
+  read(path: string): AsyncIterable<Uint8Array>
+  /** How many bytes that are; undefined where nobody knows: of standard input, a pipe, a file that is not there. */
+  size(path: string): Promise<number | undefined>
   /** Standard error: complaints, questions, progress. */
   tell(text: string): void
   /** The width of the terminal, if standard output is one. */
@@ -23,6 +32,7 @@ export interface World {
   now(): number
   pause(ms: number): Promise<void>
   connect(url: string): Promise<Session>
+  connectRedis(url: string): Promise<RedisSession>
 }
 
 export function realWorld(): World {
@@ -31,6 +41,11 @@ export function realWorld(): World {
     env,
     user: userName(),
     print: (text) => void stdout.write(text),
+    async drained() {
+      if (stdout.writableNeedDrain) await once(stdout, 'drain')
+    },
+    read: (path) => (path === '-' ? stdin : createReadStream(path)),
+    size: sizeOf,
     tell: (text) => void stderr.write(text),
     columns: stdout.isTTY ? stdout.columns : undefined,
     // https://no-color.org: any value but an empty one.
@@ -40,7 +55,14 @@ export function realWorld(): World {
     now: () => Date.now(),
     pause: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
     connect: (url) => connect(url, process.cwd()),
+    connectRedis: (url) => connectRedis(url, process.cwd()),
   }
+}
+
+async function sizeOf(path: string): Promise<number | undefined> {
+  if (path === '-') return undefined
+  const found = await files.stat(path).catch(() => undefined)
+  return found?.isFile() ? found.size : undefined
 }
 
 function question(text: string): Promise<string> {

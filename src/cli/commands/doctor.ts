@@ -6,6 +6,7 @@ import { clockCheck } from '../checks/clock.js'
 import { durabilityChecks } from '../checks/durability.js'
 import { limitChecks } from '../checks/limits.js'
 import { poolerCheck } from '../checks/pooler.js'
+import { redisChecks } from '../checks/redis.js'
 import { indexChecks, schemaCheck } from '../checks/schema.js'
 import { serverChecks } from '../checks/server.js'
 import { vacuumChecks } from '../checks/vacuum.js'
@@ -18,11 +19,13 @@ import { many } from '../words.js'
 
 interface DoctorOptions extends CommonOptions {
   readonly strict?: true
+  readonly redis?: string
   readonly late: number
 }
 
 export const doctor: Registered = (world, done) =>
   newCommand('doctor', 'Checks schema, server and settings, and says what to do.')
+    .option('--redis <url>', 'look at this Redis too, as a store of keys')
     .option('--strict', 'exit code 5 for warnings too')
     .addOption(
       new Option('--late <duration>', 'from when on waiting keys and jobs are a warning')
@@ -63,13 +66,14 @@ async function examined(desk: Desk, options: DoctorOptions): Promise<Report> {
     const measures = await operator.tablesMeasure()
     checks.push(...indexChecks(measures, schema), ...vacuumChecks(facts, measures, schema), ...(await backlogChecks(desk, options)))
   }
+  if (options.redis !== undefined) checks.push(...(await redisChecks(world, options.redis)))
   return reported(checks, options, desk.paint)
 }
 
 async function backlogChecks({ operator }: Desk, { late }: DoctorOptions): Promise<Check[]> {
   const found = troubles(await operator.keysCount(), late)
   return found.length === 0
-    ? [ok('backlog', 'nothing is stuck, overdue, parked or undelivered')]
+    ? [ok('backlog', 'nothing is stuck, overdue, parked, undelivered or dead')]
     : found.map(({ name, says, todo }) => warn(name, says, todo))
 }
 

@@ -16,7 +16,7 @@ interface StatusOptions extends CommonOptions {
 
 export const status: Registered = (world, done) =>
   newCommand('status', 'Keys by state, the oldest that is stuck, the lag of the outbox, sizes.')
-    .option('--check', 'exit code 5 if anything is parked, stuck, overdue or not delivered')
+    .option('--check', 'exit code 5 if anything is parked, stuck, overdue, not delivered or dead')
     .addOption(new Option('--late <duration>', 'what counts as late for --check').argParser(milliseconds).default(patienceMs, '60s'))
     .addHelpText('after', '\nIt counts the whole table.')
     .action(async (options: StatusOptions) => done(await atDesk(world, options, (desk) => standing(desk, options))))
@@ -37,7 +37,7 @@ async function standing({ operator, paint }: Desk, options: StatusOptions): Prom
   }
 }
 
-const kinds = ['stuck', 'overdue', 'parked', 'expired', 'outbox'] as const
+const kinds = ['stuck', 'overdue', 'parked', 'expired', 'outbox', 'deadLetters'] as const
 
 function countData(counts: KeysCount) {
   const lag = ({ count, since }: Backlog) => ({ count, since: iso(since), ageMs: since === null ? null : counts.now - since })
@@ -54,7 +54,8 @@ function countLines(counts: KeysCount, paint: Paint): string[] {
     ['complete', counts.states.complete, ''],
     ['failed', counts.states.failed, ''],
     ['expired', counts.expired.count, explained(counts.expired, 'finished keys to reap, the oldest for')],
-    ['outbox', counts.outbox.count, explained(counts.outbox, 'jobs not delivered, the oldest for')],
+    ['outbox', counts.outbox.count, explained(counts.outbox, 'jobs not delivered, the oldest late by')],
+    ['dead', counts.deadLetters.count, explained(counts.deadLetters, 'jobs given up, for a person; the first for')],
   ] as const
   const lines = columns(
     rows.map(([name, count, text]) => [name, count.toLocaleString('en'), text]),

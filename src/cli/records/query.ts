@@ -1,0 +1,50 @@
+import { isOncekeyError } from '../../core/errors.js'
+import type { Connection, Queryable } from '../../stores/postgres/connections/connection.js'
+import { isConnectionFailure, translated } from '../../stores/postgres/driver-errors.js'
+import { databaseNow } from '../../stores/postgres/queries/key-row.js'
+import { CommandError, wrongUsage } from '../exit-codes.js'
+import { type DataRecord, recordOf } from './record.js'
+
+const rowsAtOnce = 1_000
+const numbers = new Set(['smallint', 'integer', 'bigint', 'numeric', 'real', 'double precision'])
+
+/** The rows of a query as records, sorted by a column as `reconcile()` sorts: through a cursor, so that they need not fit into memory. */
+export async function* recordsOfQuery(db: Queryable, sql: string, path: readonly string[]): AsyncGenerator<DataRecord, void, undefined> {
+  const [column = '', ...deeper] = path
+  if (deeper.length > 0)
+    throw wrongUsage(`The key of a query is a column, not ${path.join('.')}: give the value a name of its own in the query.`)
+  const key = `"${column.replaceAll('"', '""')}"`
+  // A line comment at its end must not take our bracket with it.
+  const rows = `(${sql.trim().replace(/;$/, '')}\n) as row`
+  const [{ type } = { type: '' }] = await db.query(`select pg_typeof((select row.${key} from ${rows} limit 0))::text as type where $1`, [
+    true,
+  ])
+  const order = numbers.has(type) ? `row.${key}` : `row.${key}::text collate "C"`
+  // With a value it is one statement, whatever is in the text: it cannot end our read-only transaction and go on by itself.
+  await db.query(
+    `declare oncekey_rows no scroll cursor for select row_to_json(row)::text as line from ${rows} where $1 order by ${order}`,
+    [true],
+  )
+  for (let read = 0; ; read += rowsAtOnce) {
+    const page = await db.query(`fetch ${rowsAtOnce} from oncekey_rows`, [])
+    for (const [index, { line }] of page.entries()) yield recordOf(line, `row ${read + index + 1} of the query`)
+    if (page.length < rowsAtOnce) return
+  }
+}
+
+/** One read-only transaction around `work`, and the database's time. */
+export async function reading<Tx, T>(connection: Connection<Tx>, work: (db: Queryable, now: number) => Promise<T>): Promise<T> {
+  try {
+    return await connection.transaction(async (tx) => {
+      const db = connection.within(tx)
+      await db.query('set transaction read only', [])
+      const [row] = await db.query(`select ${databaseNow}`, [])
+      return work(db, row?.now as number)
+    })
+  } catch (error) {
+    // What the server said of the query is for the person who wrote it.
+    const { code, message } = error as { code?: unknown; message?: string }
+    if (typeof code !== 'string' || error instanceof CommandError || isOncekeyError(error)) throw error
+    throw isConnectionFailure(error) ? translated(error, '') : wrongUsage(`The query failed: ${message}`)
+  }
+}

@@ -21,8 +21,9 @@ workers(once, { sweeper: { every: everyMs }, completer: { every: 200, slots: 8 }
 await pool.query('select 1')
 tellParent('started')
 
-/** Clients that send an order once and never come back: whatever becomes of it is for the workers. */
-for (let number = Math.floor(random() * orders); ; number = (number + 1) % orders) {
-  const id = `order-${number}`
+/** Clients that send each order once and never come back: whatever becomes of it is for the workers. */
+const first = Math.floor(random() * orders)
+for (let sent = 0; sent < orders; sent += 1) {
+  const id = `order-${(first + sent) % orders}`
   await createOrder.run({ tenant: 'campaign', key: id, input: { id } }).catch(() => {})
 }

@@ -191,7 +191,7 @@ test('has no more than its slots under way, and one that is slow keeps nobody el
   })
   const service = completer(once, { slots: 3, every: '10ms' })
   service.start()
-  await waitUntil('all others are done', () => done === 12)
+  await waitUntil('all others are done, and the slow one is under way', () => done === 12 && now === 1)
   expect(most).toBeLessThanOrEqual(3)
   const stopped = service.stop()
   finishSlow()

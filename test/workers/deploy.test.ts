@@ -1,8 +1,10 @@
 import { expect, test } from 'vitest'
+import { fromPg } from '../../src/stores/postgres/index.js'
 import { workers } from '../../src/workers/index.js'
 import { ordersService, ordersTable, traces } from '../phases/orders.js'
 import { startChild } from '../support/child.js'
 import { useDatabase } from '../support/postgres/database.js'
+import { postgresHarness } from '../support/postgres/harness.js'
 import { waitUntil } from '../support/wait-until.js'
 
 const database = useDatabase()
@@ -33,6 +35,8 @@ test('what processes of before left half-way is carried to its end by those of a
     return rows.map(({ key }) => key as string)
   }
   expect((await unfinished()).length).toBeGreaterThan(10)
+  const { advance } = await postgresHarness(fromPg(pool))
+  await advance(600_000)
 
   const { once } = ordersService(pool, provider, 'resend')
   const background = workers(once, { sweeper: { every: 100 }, completer: { every: 100 } })

@@ -1,6 +1,7 @@
 import type pg from 'pg'
 import { createOnce, type KeyRef, type Once, type OnceEvent, type OnceOptions, reply } from '../../src/index.js'
-import { fromPg, type PostgresStoreOptions, postgresStore } from '../../src/stores/postgres/index.js'
+import { type PostgresStoreOptions, postgresStore } from '../../src/stores/postgres/index.js'
+import { connectionTo } from '../support/postgres/connection.js'
 import type { TestDatabase } from '../support/postgres/database.js'
 import { postgresHarness } from '../support/postgres/harness.js'
 
@@ -13,20 +14,20 @@ export const leaseMs = 600_000
 export async function setup(database: TestDatabase, options: Partial<OnceOptions<Tx>> & PostgresStoreOptions & { pool?: pg.Pool } = {}) {
   const { pool = database.pool, audit, distributed, ...onceOptions } = options
   const storeOptions = { ...(audit ? { audit } : {}), ...(distributed ? { distributed } : {}) }
-  const { advance } = await postgresHarness(fromPg(database.pool))
+  const { advance } = await postgresHarness(connectionTo(database.pool))
   // Every test is a process of its own, and the one before it is gone.
   await database.pool.query(`update oncekey.upkeep set holder = null, held_until = '-infinity'`)
   const events: OnceEvent[] = []
   const newOnce = (): Once<Tx> =>
     createOnce<Tx>({
-      store: postgresStore(fromPg(pool), storeOptions),
+      store: postgresStore(connectionTo(pool), storeOptions),
       lease: leaseMs,
       onEvent: (event) => events.push(event),
       ...onceOptions,
     })
   const once = newOnce()
   const tenant = `tenant-${crypto.randomUUID()}`
-  const store = postgresStore(fromPg(database.pool))
+  const store = postgresStore(connectionTo(database.pool))
 
   return {
     once,

@@ -202,7 +202,7 @@ export function exerciseEndings(database: TestDatabase, startApp: StartEndingApp
     expect([jsonOf(again), isReplay(again)]).toEqual([{ runs: 2 }, true])
   })
 
-  test('a hundred requests on one connection, and thirty at once: no warning, no rejection that nobody handles', async () => {
+  test('thirty requests on one connection, and thirty at once: no warning, no rejection that nobody handles', async () => {
     const complaints: unknown[] = []
     const complain = (complaint: unknown) => void complaints.push(complaint)
     process.on('warning', complain).on('unhandledRejection', complain)
@@ -212,11 +212,11 @@ export function exerciseEndings(database: TestDatabase, startApp: StartEndingApp
 
     const connection = oneConnection(url, tenant)
     onTestFinished(connection.close)
-    for (let number = 0; number < 50; number += 1) {
+    for (let number = 0; number < 15; number += 1) {
       const first = await connection.post(`key-${number}`)
       expect(await connection.post(`key-${number}`)).toEqual(first)
     }
-    expect([runs, connection.opened()]).toEqual([50, 1])
+    expect([runs, connection.opened()]).toEqual([15, 1])
 
     const pipelined = await rawConnection(url)
     const one = (number: number) => rawRequest({ path: '/work', tenant, key: `"piped-${number}"`, body: '{}' })

@@ -2,9 +2,9 @@ import { Readable } from 'node:stream'
 import express from 'express'
 import express4 from 'express-4'
 import { describe, test } from 'vitest'
-import { idempotency, serve, status } from '../../src/adapters/express.js'
-import { fromPg } from '../../src/stores/postgres/index.js'
+import { idempotency, serve, status, webhook } from '../../src/adapters/express.js'
 import { type AdapterApp, exerciseAdapter } from '../../src/testing/index.js'
+import { connectionTo } from '../support/postgres/connection.js'
 import { useDatabase } from '../support/postgres/database.js'
 import { postgresHarness } from '../support/postgres/harness.js'
 import { listen } from './listen.js'
@@ -13,12 +13,16 @@ const database = useDatabase()
 const tenant = (request: express.Request) => request.get('x-tenant') as string
 
 /** The kit's application, as an Express user would write it. */
-function appOf(framework: typeof express, { once, options, handle, operation, acceptance }: AdapterApp): express.Express {
+function appOf(
+  framework: typeof express,
+  { once, options, handle, operation, acceptance, consumer, signatures }: AdapterApp,
+): express.Express {
   const app = framework()
   app.set('env', 'test')
   if (operation) app.post('/operation', serve(operation, { tenant }))
   if (operation) app.post('/async', serve(operation, { tenant, ...acceptance }))
   app.get('/async/:id', status(once, { tenant }))
+  if (consumer) app.post('/webhook', webhook(consumer, signatures))
   app.use(idempotency(once, { tenant, ...options }))
   app.use(framework.raw({ type: () => true, limit: '10mb' }))
   app.use(async (request: express.Request, response: express.Response, next: express.NextFunction) => {
@@ -44,6 +48,9 @@ describe.each([
 ])('%s', (_, framework) => {
   exerciseAdapter({
     test,
-    setup: async () => ({ ...(await postgresHarness(fromPg(database.pool))), start: (app) => listen(appOf(framework, app as AdapterApp)) }),
+    setup: async () => ({
+      ...(await postgresHarness(connectionTo(database.pool))),
+      start: (app) => listen(appOf(framework, app as AdapterApp)),
+    }),
   })
 })

@@ -59,17 +59,20 @@ const patiently = (service: Service, handler: RouteHandlerMethod) =>
 test("Fastify's handlerTimeout: its 503 ends the attempt, and what the handler answers later harms nobody", async () => {
   const go = new Gate()
   onTestFinished(go.open)
-  const hang = async () => {
-    await go.opened
-    return 'late'
-  }
   /** With a timeout that is long enough for the handler to begin, and no longer. */
   async function timedOut(handlerTimeout = 50): Promise<Service> {
+    let hasBegun = false
+    const hang = async () => {
+      hasBegun = true
+      await go.opened
+      return 'late'
+    }
     const service = await startProtected(database, (app) => void app.post('/work', { handlerTimeout }, hang))
     expect((await service.send(bare)).status).toBe(503)
-    return service.events.includes('executing') ? service : timedOut(handlerTimeout * 2)
+    return hasBegun ? service : timedOut(handlerTimeout * 2)
   }
   const service = await timedOut()
+  await waitUntil('the key is given back', () => service.events.includes('released'))
   expect(service.events).toEqual(['executing', 'released'])
   go.open()
   const again = await (await patiently(service, async () => 'in time')).send(bare)

@@ -2,9 +2,9 @@ import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { test } from 'vitest'
-import { idempotency, serve, status } from '../../src/adapters/fastify.js'
-import { fromPg } from '../../src/stores/postgres/index.js'
+import { idempotency, serve, status, webhook } from '../../src/adapters/fastify.js'
 import { type AdapterApp, exerciseAdapter } from '../../src/testing/index.js'
+import { connectionTo } from '../support/postgres/connection.js'
 import { useDatabase } from '../support/postgres/database.js'
 import { postgresHarness } from '../support/postgres/harness.js'
 
@@ -12,12 +12,13 @@ const database = useDatabase()
 const tenant = (request: FastifyRequest) => request.headers['x-tenant'] as string
 
 /** The kit's application, as a Fastify user would write it. */
-async function appOf({ once, options, handle, operation, acceptance }: AdapterApp): Promise<FastifyInstance> {
+async function appOf({ once, options, handle, operation, acceptance, consumer, signatures }: AdapterApp): Promise<FastifyInstance> {
   const app = fastify({ bodyLimit: 10_000_000, forceCloseConnections: true })
   app.addContentTypeParser(['application/json', 'text/plain', '*'], { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
   if (operation) app.post('/operation', serve(operation, { tenant }))
   if (operation) app.post('/async', serve(operation, { tenant, ...acceptance }))
   app.get('/async/:id', status(once, { tenant }))
+  if (consumer) app.post('/webhook', webhook(consumer, signatures))
   await app.register(async (scope) => {
     await scope.register(idempotency(once, { tenant, ...options }))
     scope.all('/*', async (request, reply) => {
@@ -44,7 +45,7 @@ function answer(reply: FastifyReply, { status, headers, body }: Awaited<ReturnTy
 exerciseAdapter({
   test,
   setup: async () => ({
-    ...(await postgresHarness(fromPg(database.pool))),
+    ...(await postgresHarness(connectionTo(database.pool))),
     async start(app) {
       const server = await appOf(app as AdapterApp)
       await server.listen({ port: 0, host: '127.0.0.1' })

@@ -3,7 +3,7 @@ import type pg from 'pg'
 import { expect, onTestFinished } from 'vitest'
 import { type IdempotencyOptions, idempotency } from '../../src/adapters/fetch.js'
 import { createOnce, type KeyFinish, type OnceEvent, type OnceOptions } from '../../src/index.js'
-import { fromPg } from '../../src/stores/postgres/index.js'
+import { connectionTo } from '../support/postgres/connection.js'
 import type { TestDatabase } from '../support/postgres/database.js'
 import { postgresHarness } from '../support/postgres/harness.js'
 import { fetchListener } from './fetch-listener.js'
@@ -35,7 +35,7 @@ const framingNames = ['date', 'connection', 'keep-alive', 'transfer-encoding', '
 
 /** A service over Postgres for one test, with a tenant of its own. */
 export async function openBench(database: TestDatabase, options: Partial<OnceOptions<pg.PoolClient>> = {}) {
-  const { store: real, advance } = await postgresHarness(fromPg(database.pool))
+  const { store: real, advance } = await postgresHarness(connectionTo(database.pool))
   let beforeFinish = async () => {}
   const store = new Proxy(real, {
     get(target, name) {

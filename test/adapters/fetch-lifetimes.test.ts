@@ -260,13 +260,13 @@ describe.each(services)('%s', (_, open) => {
     const agent = new Agent({ keepAlive: true, maxSockets: 1 })
     onTestFinished(() => agent.destroy())
     const upload = (key: string, size: number) => service.send({ key, agent, body: new Uint8Array(size) })
-    for (const run of [1, 2, 3]) {
+    for (const run of [1, 2]) {
       expect((await upload(`large-${run}`, 5_000_000)).text).toBe(`run ${run}`)
       expect((await upload(`large-${run}`, 5_000_000)).replayed).toBe(true)
     }
   })
 
-  test('a hundred requests over one connection leave no rejection and no warning behind', async () => {
+  test('thirty requests over one connection leave no rejection and no warning behind', async () => {
     const troubles: unknown[] = []
     const note = (trouble: unknown) => void troubles.push(trouble)
     process.on('unhandledRejection', note).on('warning', note)
@@ -282,7 +282,7 @@ describe.each(services)('%s', (_, open) => {
     const agent = new Agent({ keepAlive: true, maxSockets: 1 })
     onTestFinished(() => agent.destroy())
     const statuses = new Set<number>()
-    for (let index = 0; index < 17; index += 1) {
+    for (let index = 0; index < 5; index += 1) {
       for (const [kind, sent] of [
         ['fresh', {}],
         ['fresh', {}],

@@ -83,6 +83,7 @@ describe('a stream that breaks half-way', () => {
     expect(socket.received()).toContain('HTTP/1.1 200')
     // The end of a chunked body.
     expect(socket.received()).not.toContain('\r\n0\r\n\r\n')
+    await waitUntil('the key is settled', () => happened().length === 2)
     expect(happened()).toEqual(['executing', 'released'])
   })
 })

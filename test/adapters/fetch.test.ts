@@ -1,8 +1,8 @@
 import { getRequestListener } from '@hono/node-server'
 import { describe, test } from 'vitest'
-import { idempotency, serve, status } from '../../src/adapters/fetch.js'
-import { fromPg } from '../../src/stores/postgres/index.js'
+import { idempotency, serve, status, webhook } from '../../src/adapters/fetch.js'
 import { type AdapterApp, exerciseAdapter } from '../../src/testing/index.js'
+import { connectionTo } from '../support/postgres/connection.js'
 import { useDatabase } from '../support/postgres/database.js'
 import { postgresHarness } from '../support/postgres/harness.js'
 import { fetchListener } from './fetch-listener.js'
@@ -12,12 +12,21 @@ const database = useDatabase()
 const tenant = (request: Request) => request.headers.get('x-tenant') as string
 
 /** The kit's application, as a file of route handlers would have it. */
-function appOf({ once, options, handle, operation, acceptance }: AdapterApp): (request: Request) => Promise<Response> {
+function appOf({
+  once,
+  options,
+  handle,
+  operation,
+  acceptance,
+  consumer,
+  signatures,
+}: AdapterApp): (request: Request) => Promise<Response> {
   const routes: Record<string, ((request: Request) => Promise<Response>) | undefined> = {
     'POST operation': operation && serve(operation, { tenant }),
     'POST async': operation && serve(operation, { tenant, ...acceptance }),
     'GET async': status(once, { tenant }),
     'HEAD async': status(once, { tenant }),
+    'POST webhook': consumer && webhook(consumer, signatures),
   }
   const any = idempotency(once, { tenant, ...options })(async (request) => {
     const { pathname } = new URL(request.url)
@@ -44,7 +53,7 @@ describe.each([
   exerciseAdapter({
     test,
     setup: async () => ({
-      ...(await postgresHarness(fromPg(database.pool))),
+      ...(await postgresHarness(connectionTo(database.pool))),
       start: (app) => listen(listenerOf(appOf(app as AdapterApp))),
     }),
   })

@@ -1,10 +1,10 @@
-import { getRequestListener } from '@hono/node-server'
 import { type Context, Hono } from 'hono'
 import type pg from 'pg'
 import { type IdempotencyOptions, idempotency } from '../../src/adapters/hono.js'
 import type { Once, OnceOptions } from '../../src/index.js'
 import type { TestDatabase } from '../support/postgres/database.js'
 import { openBench } from './fetch-bench.js'
+import { honoListener } from './hono-listener.js'
 
 export type LayerOptions = Partial<IdempotencyOptions<Context>>
 
@@ -28,7 +28,7 @@ export async function openHono(
     return runs
   }
   build(app, { once: bench.once, count, protect: (options) => layer(bench.once, options) })
-  await bench.listen(getRequestListener(app.fetch))
+  await bench.listen(honoListener(app.fetch))
   return { ...bench, app, runs: () => runs }
 }
 

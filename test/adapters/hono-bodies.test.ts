@@ -2,7 +2,6 @@ import { once } from 'node:events'
 import { connect, createServer } from 'node:http2'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
-import { getRequestListener } from '@hono/node-server'
 import type { Context, MiddlewareHandler } from 'hono'
 import { bodyLimit } from 'hono/body-limit'
 import { validator } from 'hono/validator'
@@ -11,6 +10,7 @@ import { z } from 'zod'
 import { field } from '../../src/adapters/hono.js'
 import { useDatabase } from '../support/postgres/database.js'
 import { type LayerOptions, openHandler, openHono } from './hono-bench.js'
+import { honoListener } from './hono-listener.js'
 
 const database = useDatabase()
 
@@ -140,7 +140,7 @@ test('a request without a body that somebody has read runs', async () => {
 
 test('over HTTP/2, where nothing announces a body, bodies are told apart', async () => {
   const { app, tenant } = await openHandler(database, async (c) => c.text(await c.req.text()))
-  const server = createServer(getRequestListener(app.fetch) as never)
+  const server = createServer(honoListener(app.fetch) as never)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const client = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
   onTestFinished(() => {

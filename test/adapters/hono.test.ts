@@ -1,23 +1,24 @@
-import { getRequestListener } from '@hono/node-server'
 import { type Context, Hono } from 'hono'
 import { test } from 'vitest'
-import { idempotency, serve, status } from '../../src/adapters/hono.js'
-import { fromPg } from '../../src/stores/postgres/index.js'
+import { idempotency, serve, status, webhook } from '../../src/adapters/hono.js'
 import { type AdapterApp, exerciseAdapter } from '../../src/testing/index.js'
+import { connectionTo } from '../support/postgres/connection.js'
 import { useDatabase } from '../support/postgres/database.js'
 import { postgresHarness } from '../support/postgres/harness.js'
+import { honoListener } from './hono-listener.js'
 import { listen } from './listen.js'
 
 const database = useDatabase()
 const tenant = (c: Context) => c.req.header('x-tenant') as string
 
 /** The kit's application, as a Hono user would write it. */
-function appOf({ once, options, handle, operation, acceptance }: AdapterApp): Hono {
+function appOf({ once, options, handle, operation, acceptance, consumer, signatures }: AdapterApp): Hono {
   const app = new Hono()
   app.onError((_, c) => c.text('failed', 500))
   if (operation) app.post('/operation', serve(operation, { tenant }))
   if (operation) app.post('/async', serve(operation, { tenant, ...acceptance }))
   app.get('/async/:id', status(once, { tenant }))
+  if (consumer) app.post('/webhook', webhook(consumer, signatures))
   app.use(idempotency(once, { tenant, ...options }))
   app.all('*', async (c) => {
     const body = new Uint8Array(await c.req.arrayBuffer())
@@ -35,7 +36,7 @@ function appOf({ once, options, handle, operation, acceptance }: AdapterApp): Ho
 exerciseAdapter({
   test,
   setup: async () => ({
-    ...(await postgresHarness(fromPg(database.pool))),
-    start: (app) => listen(getRequestListener(appOf(app as AdapterApp).fetch)),
+    ...(await postgresHarness(connectionTo(database.pool))),
+    start: (app) => listen(honoListener(appOf(app as AdapterApp).fetch)),
   }),
 })

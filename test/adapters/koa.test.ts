@@ -3,9 +3,9 @@ import { buffer } from 'node:stream/consumers'
 import { bodyParser } from '@koa/bodyparser'
 import Koa from 'koa'
 import { describe, test } from 'vitest'
-import { idempotency, serve, status } from '../../src/adapters/koa.js'
-import { fromPg } from '../../src/stores/postgres/index.js'
+import { idempotency, serve, status, webhook } from '../../src/adapters/koa.js'
 import { type AdapterApp, exerciseAdapter } from '../../src/testing/index.js'
+import { connectionTo } from '../support/postgres/connection.js'
 import { useDatabase } from '../support/postgres/database.js'
 import { postgresHarness } from '../support/postgres/harness.js'
 import { listen } from './listen.js'
@@ -16,7 +16,8 @@ const tenant = (ctx: Koa.Context) => ctx.get('x-tenant')
 type BodyOf = (ctx: Koa.Context) => Promise<Uint8Array> | Uint8Array
 
 /** The kit's application, as a Koa user would write it. */
-function appOf({ once, options, handle, operation, acceptance }: AdapterApp, parser: Koa.Middleware | undefined, bodyOf: BodyOf): Koa {
+function appOf(kit: AdapterApp, parser: Koa.Middleware | undefined, bodyOf: BodyOf): Koa {
+  const { once, options, handle, operation, acceptance, consumer, signatures } = kit
   const app = new Koa()
   app.silent = true
   const routes: Record<string, Koa.Middleware | undefined> = {
@@ -24,6 +25,7 @@ function appOf({ once, options, handle, operation, acceptance }: AdapterApp, par
     'POST async': operation && serve(operation, { tenant, ...acceptance }),
     'GET async': status(once, { tenant }),
     'HEAD async': status(once, { tenant }),
+    'POST webhook': consumer && webhook(consumer, signatures),
   }
   app.use((ctx, next) => (routes[`${ctx.method} ${ctx.path.split('/')[1]}`] ?? ((_, pass) => pass()))(ctx, next))
   app.use(idempotency(once, { tenant, ...options }))
@@ -54,7 +56,7 @@ describe.each<[string, Koa.Middleware | undefined, BodyOf]>([
   exerciseAdapter({
     test,
     setup: async () => ({
-      ...(await postgresHarness(fromPg(database.pool))),
+      ...(await postgresHarness(connectionTo(database.pool))),
       start: (app) => listen(appOf(app as AdapterApp, parser, bodyOf).callback()),
     }),
   })

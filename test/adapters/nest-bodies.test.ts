@@ -2,7 +2,7 @@ import { Body, Req, Res } from '@nestjs/common'
 import type { NestExpressApplication } from '@nestjs/platform-express'
 import type { NestFastifyApplication } from '@nestjs/platform-fastify'
 import { describe, expect, test } from 'vitest'
-import { Idempotent, serve } from '../../src/adapters/nest.js'
+import { Idempotent, serve, webhook } from '../../src/adapters/nest.js'
 import { reply } from '../../src/index.js'
 import { useDatabase } from '../support/postgres/database.js'
 import { platforms, startProtected, tenant, workController } from './nest-app.js'
@@ -45,6 +45,18 @@ describe.each(platforms)('Nest on %s', (platform) => {
     // Without a body there is nothing to miss, nor without a key.
     expect((await running.send({ headers: {}, body: null })).status).toBe(200)
     expect((await running.send({ key: null })).status).toBe(200)
+  })
+
+  test('webhook() says the same, and knows no way around it', async () => {
+    const running = await startProtected(database, platform, ({ once }) => {
+      const consumer = once.consumer('nest.unsigned', { tenant: 'single' }, () => {})
+      const work = webhook(consumer, { verify: () => ({ id: 'm', body: null }) })
+      const controller = workController(work, { decorators: [Idempotent(false)], parameters: [Req(), Res()] })
+      return { controllers: [controller], options: { rawBody: false } }
+    })
+    expect((await running.send()).status).toBe(500)
+    expect(running.log.join()).toContain('{ rawBody: true }')
+    expect(running.log.join()).not.toContain('fingerprint')
   })
 
   test('serve() says the same', async () => {

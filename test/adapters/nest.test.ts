@@ -3,9 +3,9 @@ import { All, Controller, Get, type INestApplication, Post, Req, Res, Streamable
 import type { NestExpressApplication } from '@nestjs/platform-express'
 import type { NestFastifyApplication } from '@nestjs/platform-fastify'
 import { describe, test } from 'vitest'
-import { IdempotencyModule, Idempotent, type NestRequest, type NestResponse, serve, status } from '../../src/adapters/nest.js'
-import { fromPg } from '../../src/stores/postgres/index.js'
+import { IdempotencyModule, Idempotent, type NestRequest, type NestResponse, serve, status, webhook } from '../../src/adapters/nest.js'
 import { type AdapterApp, exerciseAdapter } from '../../src/testing/index.js'
+import { connectionTo } from '../support/postgres/connection.js'
 import { useDatabase } from '../support/postgres/database.js'
 import { postgresHarness } from '../support/postgres/harness.js'
 import { type AnyResponse, decorated, type NestSetup, type Platform, platforms, startNest, tenant } from './nest-app.js'
@@ -17,7 +17,7 @@ interface AnyRequest extends NestRequest {
 }
 
 /** The kit's application, as a Nest user would write it. */
-function setupOf({ once, options, handle, operation, acceptance }: AdapterApp): NestSetup {
+function setupOf({ once, options, handle, operation, acceptance, consumer, signatures }: AdapterApp): NestSetup {
   class WorkController {
     async work(request: AnyRequest, response: AnyResponse) {
       const { status, headers, body } = await handle({ method: request.method, path: request.url, body: request.rawBody ?? Buffer.of() })
@@ -69,9 +69,21 @@ function setupOf({ once, options, handle, operation, acceptance }: AdapterApp): 
     parameters: { create: [Req(), Res()], read: [Req(), Res()] },
   })
 
+  class WebhookController {
+    readonly answer = consumer && webhook(consumer, signatures)
+    async receive(request: NestRequest, response: NestResponse) {
+      await this.answer?.(request, response)
+    }
+  }
+  decorated(WebhookController, {
+    on: [Controller('webhook')],
+    methods: { receive: [Post(), Idempotent(false)] },
+    parameters: { receive: [Req(), Res()] },
+  })
+
   return {
     imports: [IdempotencyModule.forRoot(once, { tenant, ...options })],
-    controllers: [OperationController, AsyncController, WorkController],
+    controllers: [OperationController, AsyncController, WebhookController, WorkController],
   }
 }
 
@@ -84,7 +96,7 @@ describe.each(platforms)('Nest on %s', (platform) => {
   exerciseAdapter({
     test,
     setup: async () => ({
-      ...(await postgresHarness(fromPg(database.pool))),
+      ...(await postgresHarness(connectionTo(database.pool))),
       start: (app) => startNest(platform, { ...setupOf(app as AdapterApp), main: (nest) => parseEverything(platform, nest) }),
     }),
   })

@@ -4,7 +4,9 @@ import { PassThrough, Readable } from 'node:stream'
 import { buffer, text } from 'node:stream/consumers'
 import { finished, pipeline } from 'node:stream/promises'
 import { describe, expect, test } from 'vitest'
+import { readBody } from '../../src/adapters/node/request-body.js'
 import { idempotency } from '../../src/adapters/node.js'
+import { createFingerprinter } from '../../src/core/fingerprint/fingerprint.js'
 import { Gate } from '../../src/testing/adapter-cases/adapter-case.js'
 import { rawConnection, rawRequest } from '../../src/testing/adapter-cases/client.js'
 import { useDatabase } from '../support/postgres/database.js'
@@ -117,6 +119,8 @@ describe.each(stacks)('%s', (name, stack) => {
 
   // What has arrived when is the same in all of them; so one way to read it is enough for the others.
   const readersOfParts = name === 'node:http' ? readers : readers.slice(0, 1)
+  // Which is hashed while it arrives; JSON is not.
+  const mediaType = name === 'node:http' ? 'text/plain' : 'application/json'
 
   describe.each(arrivals)('%s', (_name, [before, after]) => {
     test.each(readersOfParts)('%s', async (_reader, read) => {
@@ -131,7 +135,7 @@ describe.each(stacks)('%s', (name, stack) => {
       })
       for (const replay of [false, true]) {
         const [first, second] = ['x'.repeat(before), 'y'.repeat(after)]
-        const { request, answered } = openRequest(service, first.length + second.length)
+        const { request, answered } = openRequest(service, first.length + second.length, { 'content-type': mediaType })
         request.write(first)
         // The first time the rest comes when the layer has begun; at the replay, whenever it likes.
         if (!replay && after > 0) await entered.opened
@@ -254,19 +258,74 @@ test('a key in the body, of which a part has arrived: it is read once, and is th
   }
 })
 
+test('a body that is not JSON is hashed while it arrives, and is there for the handler; JSON is not', async () => {
+  const hashed = new Gate()
+  const fingerprinter = createFingerprinter()
+  const service = await startService(database, () => async (request, response) => {
+    const arriving = (mediaType: string) => {
+      const body = fingerprinter.arriving(mediaType)
+      const add = body?.add.bind(body)
+      if (body && add) {
+        body.add = (piece) => {
+          add(piece)
+          hashed.open()
+        }
+      }
+      return body
+    }
+    const body = await readBody(request, { maxBodyBytes: 1_000, arriving })
+    const wasHashed = 'arrived' in body
+    const bytes = 'bytes' in body ? Buffer.from(body.bytes).toString() : undefined
+    response.end(JSON.stringify({ wasHashed, bytes, read: await text(request) }))
+  })
+  const upload = openRequest(service, 7, { 'content-type': 'text/csv' })
+  upload.request.write('tea')
+  // The end of the body is not there yet.
+  await hashed.opened
+  upload.request.end(';pot')
+  expect(JSON.parse((await upload.answered).body)).toEqual({ wasHashed: true, bytes: 'tea;pot', read: 'tea;pot' })
+
+  const json = openRequest(service, 5, { 'content-type': 'application/json' })
+  json.request.end('"tea"')
+  expect(JSON.parse((await json.answered).body)).toEqual({ wasHashed: false, bytes: '"tea"', read: '"tea"' })
+})
+
+test('another body that is not JSON, in other pieces: refused; the same in other pieces: replayed', async () => {
+  const service = await startService(database, ({ once, options, ran }) =>
+    idempotency(
+      once,
+      options,
+    )(async (request, response) => {
+      ran()
+      response.end(await text(request))
+    }),
+  )
+  const sendPieces = async (...pieces: string[]) => {
+    const { request, answered } = openRequest(service, pieces.join('').length, { 'content-type': 'text/csv' })
+    for (const piece of pieces) request.write(piece)
+    request.end()
+    const { status, body } = await answered
+    return status === 200 ? body : status
+  }
+  expect(await sendPieces('te', 'a;pot')).toBe('tea;pot')
+  expect(await sendPieces('tea;', 'p', 'ot')).toBe('tea;pot')
+  expect(await sendPieces('te', 'a;pan')).toBe(422)
+  expect(service.runs()).toBe(1)
+})
+
 /** A request of which the test sends the pieces. */
 function openRequest(
   { url, tenant }: Service,
   length: number,
   headers: Record<string, string> = {},
-): { request: ClientRequest; answered: Promise<{ headers: IncomingMessage['headers']; body: string }> } {
+): { request: ClientRequest; answered: Promise<{ status: number | undefined; headers: IncomingMessage['headers']; body: string }> } {
   const request = httpRequest(`${url}/work`, {
     method: 'POST',
     agent: false,
     headers: { 'content-length': length, 'content-type': 'application/json', 'x-tenant': tenant, 'idempotency-key': '"key-1"', ...headers },
   })
   const answered = new Promise<IncomingMessage>((resolve, reject) => request.once('response', resolve).once('error', reject)).then(
-    async (response) => ({ headers: response.headers, body: await text(response) }),
+    async (response) => ({ status: response.statusCode, headers: response.headers, body: await text(response) }),
   )
   answered.catch(() => {})
   return { request, answered }

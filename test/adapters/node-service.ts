@@ -8,8 +8,9 @@ import { idempotency as protectExpress } from '../../src/adapters/express.js'
 import { idempotency as protectKoa } from '../../src/adapters/koa.js'
 import { idempotency as protectNode } from '../../src/adapters/node.js'
 import { createOnce, type Once, type OnceEvent, type OnceOptions } from '../../src/index.js'
-import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
+import { postgresStore } from '../../src/stores/postgres/index.js'
 import { type Answered, type Sent, send } from '../../src/testing/adapter-cases/client.js'
+import { connectionTo } from '../support/postgres/connection.js'
 import type { TestDatabase } from '../support/postgres/database.js'
 import { listen } from './listen.js'
 
@@ -48,7 +49,7 @@ export async function startService(
 ): Promise<Service> {
   const tenant = `tenant-${crypto.randomUUID()}`
   const events: OnceEvent[] = []
-  const store = postgresStore(fromPg(pool))
+  const store = postgresStore(connectionTo(pool))
   const once = createOnce<pg.PoolClient>({ store, lease, storeTimeout, onEvent: (event) => events.push(event), ...onceOptions })
   let runs = 0
   const ran = () => {

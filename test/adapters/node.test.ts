@@ -2,9 +2,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { test } from 'vitest'
-import { idempotency, serve, status } from '../../src/adapters/node.js'
-import { fromPg } from '../../src/stores/postgres/index.js'
+import { idempotency, serve, status, webhook } from '../../src/adapters/node.js'
 import { type AdapterApp, exerciseAdapter } from '../../src/testing/index.js'
+import { connectionTo } from '../support/postgres/connection.js'
 import { useDatabase } from '../support/postgres/database.js'
 import { postgresHarness } from '../support/postgres/harness.js'
 import { listen } from './listen.js'
@@ -15,12 +15,13 @@ const tenant = (request: IncomingMessage) => request.headers['x-tenant'] as stri
 const onError = (_error: unknown, _request: IncomingMessage, response: ServerResponse) => void response.writeHead(500).end()
 
 /** The kit's application, as one would write it without a framework. */
-function listenerOf({ once, options, handle, operation, acceptance }: AdapterApp) {
+function listenerOf({ once, options, handle, operation, acceptance, consumer, signatures }: AdapterApp) {
   const routes: Record<string, ((request: IncomingMessage, response: ServerResponse) => unknown) | undefined> = {
     'POST operation': operation && serve(operation, { tenant, onError }),
     'POST async': operation && serve(operation, { tenant, onError, ...acceptance }),
     'GET async': status(once, { tenant, onError }),
     'HEAD async': status(once, { tenant, onError }),
+    'POST webhook': consumer && webhook(consumer, { ...signatures, onError }),
   }
   const work = idempotency(once, { tenant, onError, ...options })(async (request, response) => {
     const { pathname: path } = new URL(request.url as string, 'http://localhost')
@@ -38,5 +39,5 @@ function listenerOf({ once, options, handle, operation, acceptance }: AdapterApp
 
 exerciseAdapter({
   test,
-  setup: async () => ({ ...(await postgresHarness(fromPg(database.pool))), start: (app) => listen(listenerOf(app as AdapterApp)) }),
+  setup: async () => ({ ...(await postgresHarness(connectionTo(database.pool))), start: (app) => listen(listenerOf(app as AdapterApp)) }),
 })

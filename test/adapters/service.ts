@@ -1,8 +1,8 @@
 import { Agent, request as httpRequest } from 'node:http'
 import type pg from 'pg'
 import { createOnce, type Once, type OnceEvent, type OnceOptions } from '../../src/index.js'
-import { fromPg } from '../../src/stores/postgres/index.js'
 import { type Answered, type Sent, send } from '../../src/testing/adapter-cases/client.js'
+import { connectionTo } from '../support/postgres/connection.js'
 import type { TestDatabase } from '../support/postgres/database.js'
 import { postgresHarness } from '../support/postgres/harness.js'
 
@@ -23,7 +23,7 @@ export interface ServiceOptions extends Partial<OnceOptions<pg.PoolClient>> {
 }
 
 export async function openService(database: TestDatabase, { before, ...options }: ServiceOptions = {}): Promise<Service> {
-  const { store: real, advance } = await postgresHarness(fromPg(database.pool))
+  const { store: real, advance } = await postgresHarness(connectionTo(database.pool))
   const store = before ? watched(real, before) : real
   const events: OnceEvent['type'][] = []
   const tenant = `tenant-${crypto.randomUUID()}`

@@ -1,4 +1,6 @@
+import { createReadStream, statSync } from 'node:fs'
 import { connect } from '../../src/cli/connect.js'
+import { connectRedis } from '../../src/cli/connect-redis.js'
 import { run } from '../../src/cli/program.js'
 import type { World } from '../../src/cli/world.js'
 
@@ -26,6 +28,9 @@ export function commandLine(url: string | undefined, world: Partial<World> = {})
         print: (text) => {
           out += text
         },
+        drained: async () => {},
+        read: (path) => createReadStream(path),
+        size: async (path) => statSync(path, { throwIfNoEntry: false })?.size,
         tell: (text) => {
           err += text
         },
@@ -36,6 +41,7 @@ export function commandLine(url: string | undefined, world: Partial<World> = {})
         now: () => Date.now(),
         pause: async () => {},
         connect: (address) => connect(address, process.cwd()),
+        connectRedis: (address) => connectRedis(address, process.cwd()),
         ...world,
       },
       words,

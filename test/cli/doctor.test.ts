@@ -196,7 +196,10 @@ describe('what is left undone', () => {
     await database.pool.query(
       `insert into oncekey.jobs select 't', gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'mail', '{}', now() - interval '5 minutes'`,
     )
-    for (const name of ['stuck', 'overdue', 'parked', 'outbox']) {
+    const dead = `insert into oncekey.jobs (tenant, id, key_id, incarnation, name, payload, staged_at, dead_at)
+      select 't', gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'mail', '{}', now(), now()`
+    await database.pool.query(dead)
+    for (const name of ['stuck', 'overdue', 'parked', 'outbox', 'dead letters']) {
       expect(await about(database.url, name)).toMatchObject([{ level: 'warn', todo: expect.any(String) }])
     }
     expect(await about(database.url, 'stuck', '--late', '1h')).toEqual([])

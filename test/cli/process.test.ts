@@ -8,7 +8,9 @@ const database = useDatabase()
 const program = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
 
 /** The program as it is published, in a process of its own. Its input stays open: whoever waits for an answer would wait for ever. */
-async function oncekey(...words: string[]) {
+const oncekey = (...words: string[]) => oncekeyWith(undefined, ...words)
+
+async function oncekeyWith(input: string | undefined, ...words: string[]) {
   const child = spawn(process.execPath, [program, ...words], { env: { ...process.env, DATABASE_URL: database.url }, stdio: 'pipe' })
   onTestFinished(() => void child.kill('SIGKILL'))
   const texts = { out: '', err: '' }
@@ -18,6 +20,7 @@ async function oncekey(...words: string[]) {
   child.stderr.setEncoding('utf8').on('data', (text) => {
     texts.err += text
   })
+  if (input !== undefined) child.stdin.end(input)
   const exitCode = await new Promise<number | null>((resolve) => child.on('close', resolve))
   return { exitCode, ...texts }
 }
@@ -50,4 +53,10 @@ test('has no colours in a pipe', async () => {
   const { out } = await oncekey('doctor')
   expect(out).toContain('server')
   expect(out).not.toContain('\x1b')
+})
+
+test('reconciles a query with its standard input', async () => {
+  const query = 'select n as id from generate_series(1, 3) as n'
+  const { exitCode, out } = await oncekeyWith('{"id":1}\n{"id":2}\n{"id":4}\n', 'reconcile', '--sql', query, '--foreign', '-')
+  expect([exitCode, out.split('\n').slice(0, 2)]).toEqual([6, ['only-local    3  {"id":3}', 'only-foreign  4  {"id":4}']])
 })

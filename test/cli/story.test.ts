@@ -12,7 +12,7 @@ const oncekey = commandLine(database.url)
 
 /** An order whose process is really killed, twice, the second time right after the charge; then it may go through. */
 async function crashedTwice({ id, audit, finish }: { id: string; audit: boolean; finish: boolean }) {
-  await database.pool.query(ordersTable)
+  await database.ensure(ordersTable)
   const provider = await startChild('phases/provider.ts', { honoursKeys: true }).message<string>()
   // After the commit of the first phase; after the charge.
   for (const crashPoint of [7, 3]) {

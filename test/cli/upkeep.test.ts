@@ -139,8 +139,28 @@ describe('status', () => {
     expect(data.trouble.map(({ name }: { name: string }) => name)).toEqual(['stuck', 'parked', 'outbox'])
     const { out } = await oncekey('status')
     expect(out).toMatch(/^processing +1 {2}1 past the lease, the oldest for 1m/m)
-    expect(out).toMatch(/^outbox +1 {2}jobs not delivered, the oldest for 5m/m)
+    expect(out).toMatch(/^outbox +1 {2}jobs not delivered, the oldest late by 5m/m)
     expect(out).toMatch(/^ {2}keys_waiting +.* B$|^ {2}keys_waiting +.*kB$/m)
+  })
+
+  test('tells the lag of the outbox from what was given up, and from what is not due', async () => {
+    const job = (staged: string, due: string, dead: string) =>
+      database.pool.query(
+        `insert into oncekey.jobs (tenant, id, key_id, incarnation, name, payload, staged_at, due_at, dead_at)
+         select 't', gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'mail', '{}', now() + $1, now() + $2, now() + $3`,
+        [staged, due, dead === '' ? null : dead],
+      )
+    await job('-1 hour', '1 hour', '')
+    expect((await oncekey('status', '--json')).data).toMatchObject({ outbox: { count: 1, since: null, ageMs: null }, trouble: [] })
+    await job('-1 hour', '-5 minutes', '')
+    await job('-9 hours', '-9 hours', '-8 hours')
+    const { data } = await oncekey('status', '--json')
+    expect([data.outbox.count, Math.round(data.outbox.ageMs / 60_000)]).toEqual([2, 5])
+    expect([data.deadLetters.count, Math.round(data.deadLetters.ageMs / 3_600_000)]).toEqual([1, 8])
+    expect(data.trouble.map(({ name }: { name: string }) => name)).toEqual(['outbox', 'dead letters'])
+    expect((await oncekey('status')).out).toMatch(/^dead +1 {2}jobs given up, for a person; the first for 8h/m)
+    await database.pool.query('delete from oncekey.jobs where dead_at is null')
+    expect((await oncekey('status', '--check', '--late', '1000h')).exitCode).toBe(5)
   })
 
   test('is trouble for --check only, and only when it is late enough', async () => {

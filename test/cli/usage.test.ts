@@ -58,11 +58,11 @@ describe('the command line', () => {
   })
 })
 
-test('needs the rights of the service, and to read the outbox', async () => {
+test('needs the rights of the service', async () => {
   const guide = readFileSync(new URL('../../docs/guide/postgres.md', import.meta.url), 'utf8')
   const [, grants = ''] = /```sql\n(grant usage.*?)```/s.exec(guide) ?? []
   const role = `operator_${randomBytes(6).toString('hex')}`
-  await database.pool.query(`create role ${role} login; ${grants.replaceAll('orders_app', role)}; grant select on oncekey.jobs to ${role}`)
+  await database.pool.query(`create role ${role} login; ${grants.replaceAll('orders_app', role)}`)
   onTestFinished(async () => void (await database.pool.query(`drop owned by ${role}; drop role ${role}`)))
   const url = new URL(database.url)
   url.username = role
@@ -73,6 +73,10 @@ test('needs the rights of the service, and to read the outbox', async () => {
   await inDoubt?.inDoubt()
   await done?.complete()
   await done?.pass(2 * 86_400_000)
+  await database.pool.query(
+    `insert into oncekey.jobs (tenant, id, key_id, incarnation, name, payload, staged_at, dead_at)
+     select 't', gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), name, '{}', now(), now() from unnest(array['a', 'b']) as name`,
+  )
   const codes = [
     await oncekey('show', ...(pending?.name ?? [])),
     await oncekey('list'),
@@ -80,9 +84,13 @@ test('needs the rights of the service, and to read the outbox', async () => {
     await oncekey('retry', ...(pending?.name ?? []), '--yes'),
     await oncekey('release', ...(held?.name ?? []), '--yes'),
     await oncekey('resolve', ...(inDoubt?.name ?? []), '--happened', '--yes'),
+    await oncekey('jobs'),
+    await oncekey('jobs', 'retry', '--all', '--name', 'a', '--yes'),
+    await oncekey('jobs', 'discard', '--all', '--name', 'b', '--yes'),
     await oncekey('reap', '--yes'),
   ].map(({ exitCode }) => exitCode)
-  expect(codes).toEqual([0, 0, 0, 0, 0, 0, 0])
+  expect(codes).toEqual(codes.map(() => 0))
+  expect((await database.pool.query('select name, dead_at from oncekey.jobs')).rows).toEqual([{ name: 'a', dead_at: null }])
   await stuck?.held()
   expect((await oncekey('sweep', '--yes', '--json')).data).toEqual({ pending: 1, failed: 0, parked: 0 })
   expect((await oncekey('migrate', '--check')).exitCode).toBe(0)
@@ -120,6 +128,13 @@ describe('the driver', () => {
     expect(await throughPostgresJs('migrate', '--yes', '--schema', 'through_postgres_js')).toMatchObject({ exitCode: 0, err: '' })
     expect((await throughPostgresJs('doctor', '--json')).data.checks.length).toBeGreaterThan(10)
     expect((await throughPostgresJs('status', '--json')).exitCode).toBe(0)
+    await database.pool.query(
+      `insert into oncekey.jobs (tenant, id, key_id, incarnation, name, payload, staged_at, dead_at)
+       select 't', gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'c', '{}', clock_timestamp() - interval '1 minute', clock_timestamp()`,
+    )
+    const { data } = await throughPostgresJs('jobs', '--state', 'dead', '--name', 'c', '--older-than', '10s', '--json')
+    expect((await throughPostgresJs('jobs', 'show', data.jobs[0].id, '--json')).data.job).toMatchObject({ state: 'dead', name: 'c' })
+    expect((await throughPostgresJs('jobs', 'discard', data.jobs[0].id, '--yes')).exitCode).toBe(0)
   })
 
   test('is asked for where there is none', async () => {

@@ -7,7 +7,8 @@ import { onTestFinished } from 'vitest'
 import { idempotency as protectExpress } from '../../src/adapters/express.js'
 import { type IdempotencyOptions, idempotency as protectNode } from '../../src/adapters/node.js'
 import { createOnce, type Once, type OnceEvent, type OnceOptions } from '../../src/index.js'
-import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
+import { postgresStore } from '../../src/stores/postgres/index.js'
+import { connectionTo } from '../support/postgres/connection.js'
 import { waitUntil } from '../support/wait-until.js'
 import { type Gate, gate } from './gate.js'
 
@@ -50,7 +51,7 @@ export async function startCharges(pool: pg.Pool, options: ServiceOptions = {}):
   const sockets = new Set<Socket>()
   const events: OnceEvent[] = []
   let runs = 0
-  const once = createOnce({ store: postgresStore(fromPg(pool)), onEvent: (event) => events.push(event), ...options.once })
+  const once = createOnce({ store: postgresStore(connectionTo(pool)), onEvent: (event) => events.push(event), ...options.once })
 
   async function begin(): Promise<number> {
     runs += 1

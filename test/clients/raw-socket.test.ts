@@ -1,15 +1,13 @@
 // Bytes that no well-behaved client sends, from a plain socket, against every stack.
-import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { useDatabase } from '../support/postgres/database.js'
 import { waitUntil } from '../support/wait-until.js'
-import { type ChargesService, type ServiceOptions, stacks, startCharges } from './charges-service.js'
+import { type ChargesService, stacks } from './charges-service.js'
 import { type ClientAnswer, expectRefusal, expectSameKey, type KeyLine, refused, sameKey, twoLines } from './key-rows.js'
-import { chunkedPost, openRaw, post, type RawConnection, type RawResponse } from './raw-connection.js'
+import { ask, firstRun, keyLine, rawSetup, replay, told } from './raw-charges.js'
+import { chunkedPost, openRaw, post } from './raw-connection.js'
 
 const database = useDatabase()
-
-const keyLine = (key: string) => `Idempotency-Key: "${key}"`
 
 async function charge({ port }: ChargesService, lines: readonly KeyLine[]): Promise<ClientAnswer> {
   const connection = await openRaw(port)
@@ -18,25 +16,8 @@ async function charge({ port }: ChargesService, lines: readonly KeyLine[]): Prom
   return { status, header: (name) => headers.get(name)?.[0], body }
 }
 
-/** What matters of a response, in one line. */
-function told({ status, headers, body }: RawResponse) {
-  const json = body === '' ? {} : (JSON.parse(body) as { run?: number; code?: string })
-  return [status, json.code ?? json.run, headers.has('idempotent-replayed') ? 'replay' : 'first']
-}
-
-const firstRun = [201, 1, 'first']
-const replay = [201, 1, 'replay']
-
-async function ask(connection: RawConnection, request: string) {
-  connection.send(request)
-  return told(await connection.response())
-}
-
 describe.each(stacks)('%s', (stack) => {
-  async function setup(options: Omit<ServiceOptions, 'stack'> = {}) {
-    const service = await startCharges(database.pool, { stack, ...options })
-    return { service, connection: await openRaw(service.port), key: randomUUID() }
-  }
+  const setup = rawSetup(database.pool, stack)
 
   describe('the header', () => {
     test.each(sameKey)('one key: %s', async (_, lines) => {
@@ -179,227 +160,5 @@ describe.each(stacks)('%s', (stack) => {
       expect(await ask(connection, ':100}'.slice(-5))).toEqual(replay)
       expect(service.runs()).toBe(1)
     })
-  })
-
-  describe('a client that goes', () => {
-    test.each(['hangUp', 'halfClose'] as const)('before the key is claimed (%s): the work is done, a retry replays', async (leave) => {
-      const { service, connection, key } = await setup()
-      service.beforeClaim.shut()
-      connection.send(post([keyLine(key)]))
-      await service.beforeClaim.untilWaiting()
-      connection[leave]()
-      await waitUntil('the server has noticed', () => service.connections() === 0)
-      service.beforeClaim.open()
-      await waitUntil('the work is done', () => service.seen('finished') === 1)
-      expect(await ask(await openRaw(service.port), post([keyLine(key)]))).toEqual(replay)
-      expect(service.runs()).toBe(1)
-    })
-
-    test.each(['hangUp', 'halfClose'] as const)(
-      'while the work goes on (%s): it is done, with its body, and a retry replays',
-      async (leave) => {
-        const { service, connection, key } = await setup()
-        service.work.shut()
-        connection.send(post([keyLine(key)]))
-        await service.work.untilWaiting()
-        connection[leave]()
-        await waitUntil('the server has noticed', () => service.connections() === 0)
-        service.work.open()
-        await waitUntil('the work is done', () => service.seen('finished') === 1)
-        const retry = await openRaw(service.port)
-        retry.send(post([keyLine(key)]))
-        const response = await retry.response()
-        expect(told(response)).toEqual(replay)
-        const { body } = JSON.parse(response.body) as { body: string }
-        expect(body).toBe(stack === 'node:http, body unread' ? 'unread' : '{"amount":100}')
-        expect(service.runs()).toBe(1)
-      },
-    )
-
-    test('while its answer is being stored: a retry replays', async () => {
-      const { service, connection, key } = await setup()
-      service.work.shut()
-      connection.send(post([keyLine(key)]))
-      await service.work.untilWaiting()
-      const blocker = await database.pool.connect()
-      await blocker.query('begin')
-      await blocker.query('select 1 from oncekey.keys where key = $1 for update', [key])
-      service.work.open()
-      await waitUntil('the answer waits for the row', async () => {
-        const blocked = "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-        return (await database.pool.query(blocked)).rows.length > 0
-      })
-      connection.hangUp()
-      await waitUntil('the server has noticed', () => service.connections() === 0)
-      await blocker.query('rollback')
-      blocker.release()
-      await waitUntil('the work is done', () => service.seen('finished') === 1)
-      expect(await ask(await openRaw(service.port), post([keyLine(key)]))).toEqual(replay)
-      expect(service.runs()).toBe(1)
-    })
-
-    test('after its answer has left: a retry replays', async () => {
-      const { service, connection, key } = await setup()
-      connection.send(post([keyLine(key)]))
-      await waitUntil('the work is done', () => service.seen('finished') === 1)
-      connection.hangUp()
-      expect(await ask(await openRaw(service.port), post([keyLine(key)]))).toEqual(replay)
-      expect(service.runs()).toBe(1)
-    })
-
-    test('whatever became of it: a request that is sent and not waited for runs once at most', async () => {
-      const { service, key } = await setup()
-      for (let times = 0; times < 5; times += 1) {
-        const connection = await openRaw(service.port)
-        connection.send(post([keyLine(key)]))
-        connection.hangUp()
-      }
-      await waitUntil('the server is alone', () => service.connections() <= 1)
-      await service.untilNothingIsHeld()
-      expect([firstRun, replay]).toContainEqual(await ask(await openRaw(service.port), post([keyLine(key)])))
-      expect(service.runs()).toBe(1)
-    })
-  })
-
-  describe('requests in one segment', () => {
-    const three = (key: string) => post([keyLine(key)]).repeat(3)
-    const responses = async (connection: RawConnection, count: number) => {
-      const all: RawResponse[] = []
-      while (all.length < count) all.push(await connection.response())
-      return all
-    }
-
-    // They are under way at the same time, so any of them may be the one that runs; the answers come in the order of the requests.
-    const conflict = [409, 'key_in_use', 'first']
-    const sorted = (all: readonly RawResponse[]) => all.map(told).sort((a, b) => String(a).localeCompare(String(b)))
-
-    test.each([2, 3])('%d with one key: one runs, the others are replays or told to come back', async (count) => {
-      const { service, connection, key } = await setup()
-      connection.send(post([keyLine(key)]).repeat(count))
-      const all = await responses(connection, count)
-      expect(all.map(told).filter((one) => String(one) === String(firstRun))).toHaveLength(1)
-      for (const response of all) {
-        expect([firstRun, replay, conflict]).toContainEqual(told(response))
-        if (response.status === 409) expect(Number(response.headers.get('retry-after')?.[0])).toBeGreaterThanOrEqual(1)
-      }
-      expect(await ask(connection, post([keyLine(key)]))).toEqual(replay)
-      expect(service.runs()).toBe(1)
-    })
-
-    test('conflict: while one runs, the others are told to come back', async () => {
-      const { service, connection, key } = await setup()
-      service.work.shut()
-      connection.send(three(key))
-      await waitUntil('two have met the first', () => service.seen('met-in-progress') === 2)
-      service.work.open()
-      expect(sorted(await responses(connection, 3))).toEqual([firstRun, conflict, conflict])
-      expect(await ask(connection, post([keyLine(key)]))).toEqual(replay)
-      expect(service.runs()).toBe(1)
-    })
-
-    test('wait: the others get the answer of the one that runs', async () => {
-      const { service, connection, key } = await setup({ http: { whenInProgress: 'wait' } })
-      service.work.shut()
-      connection.send(three(key))
-      await service.work.untilWaiting()
-      service.work.open()
-      const all = await responses(connection, 3)
-      expect(sorted(all)).toEqual([firstRun, replay, replay])
-      expect(new Set(all.map(({ body }) => body)).size).toBe(1)
-      expect(await ask(connection, post([keyLine(key)]))).toEqual(replay)
-      expect(service.runs()).toBe(1)
-    })
-
-    test('other keys and other methods between them keep their places', async () => {
-      const { service, connection, key } = await setup({ http: { whenInProgress: 'wait' } })
-      const get = 'GET /charges HTTP/1.1\r\nHost: localhost\r\n\r\n'
-      const amounts = [1, 2, 3, 4].map((amount) => JSON.stringify({ amount }))
-      const [one = '', two = '', , four = ''] = amounts
-      const segment = [post([keyLine(key)], one), post([keyLine(`${key}-2`)], two), get, post([keyLine(`${key}-4`)], four)]
-      connection.send(segment.join(''))
-      const all = await responses(connection, 4)
-      const bodies = all.map(({ body }) => (JSON.parse(body) as { body: string }).body)
-      expect(all.map(({ status }) => status)).toEqual([201, 201, 201, 201])
-      expect(bodies).toEqual(stack === 'node:http, body unread' ? Array(4).fill('unread') : [one, two, '', four])
-      expect(service.runs()).toBe(4)
-    })
-
-    test('the client goes while they are under way: one run, nothing is held', async () => {
-      const { service, connection, key } = await setup({ http: { whenInProgress: 'wait' } })
-      service.work.shut()
-      connection.send(three(key))
-      await service.work.untilWaiting()
-      connection.hangUp()
-      await waitUntil('the server has noticed', () => service.connections() === 0)
-      service.work.open()
-      await waitUntil('the work is done', () => service.seen('finished') === 1)
-      await service.untilNothingIsHeld()
-      expect(await ask(await openRaw(service.port), post([keyLine(key)]))).toEqual(replay)
-      expect(service.runs()).toBe(1)
-    })
-
-    test('the first one ends the connection: what follows never runs, and nothing is held', async () => {
-      const { service, connection, key } = await setup()
-      connection.send(post([keyLine(key), 'Connection: close']) + post([keyLine(`${key}-2`)]))
-      await connection.untilClosed()
-      await waitUntil('the work is done', () => service.seen('finished') === 1)
-      await service.untilNothingIsHeld()
-      const retry = await openRaw(service.port)
-      expect(await ask(retry, post([keyLine(key)]))).toEqual(replay)
-      expect(await ask(retry, post([keyLine(`${key}-2`)]))).toEqual([201, 2, 'first'])
-    })
-
-    test('the answer to the first one ends the connection: the other answer is lost, and a retry gets it', async () => {
-      const { service, connection, key } = await setup({ answer: (response) => response.setHeader('connection', 'close') })
-      connection.send(post([keyLine(key)]) + post([keyLine(`${key}-2`)]))
-      expect((await connection.response()).status).toBe(201)
-      await connection.untilClosed()
-      await waitUntil('both are done', () => service.seen('finished') === 2)
-      for (const sent of [key, `${key}-2`]) {
-        const [status, , kind] = await ask(await openRaw(service.port), post([keyLine(sent)]))
-        expect([status, kind]).toEqual([201, 'replay'])
-      }
-      expect(service.runs()).toBe(2)
-    })
-
-    test('HTTP/1.0 without keep-alive', async () => {
-      const { service, connection, key } = await setup()
-      connection.send(post([keyLine(key)]).replace('HTTP/1.1', 'HTTP/1.0'))
-      expect(told(await connection.response())).toEqual(firstRun)
-      await connection.untilClosed()
-      expect(await ask(await openRaw(service.port), post([keyLine(key)]))).toEqual(replay)
-      expect(service.runs()).toBe(1)
-    })
-  })
-
-  test('a client that goes in the middle of an answer too large to keep: the work ends, and a retry is told so', async () => {
-    let stuck = false
-    const { service, connection, key } = await setup({
-      once: { maxAnswerBytes: 1_024 },
-      answer: (response) => {
-        // More than all buffers on the way hold.
-        let left = 1_024
-        const piece = Buffer.alloc(64 * 1024, 'x')
-        const goOn = () => {
-          while (left > 0) {
-            left -= 1
-            if (!response.write(piece)) {
-              stuck = response.writableLength > piece.length
-              return void response.once('drain', goOn)
-            }
-          }
-          response.end('the end')
-        }
-        goOn()
-      },
-    })
-    connection.stopReading()
-    connection.send(post([keyLine(key)]))
-    await waitUntil('the answer is stuck', () => stuck)
-    connection.hangUp()
-    await service.untilNothingIsHeld()
-    const retry = await openRaw(service.port)
-    expect(await ask(retry, post([keyLine(key)]))).toEqual([410, 'answer_not_kept', 'replay'])
-    expect(service.runs()).toBe(1)
   })
 })

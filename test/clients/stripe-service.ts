@@ -7,7 +7,8 @@ import Stripe from 'stripe'
 import { onTestFinished } from 'vitest'
 import { type IdempotencyOptions, idempotency } from '../../src/adapters/express.js'
 import { createOnce, type Once, type OnceOptions } from '../../src/index.js'
-import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
+import { postgresStore } from '../../src/stores/postgres/index.js'
+import { connectionTo } from '../support/postgres/connection.js'
 import { type CuttingRelay, startRelay } from './cutting-relay.js'
 import { type Gate, gate } from './gate.js'
 
@@ -36,7 +37,7 @@ interface Settings {
 
 /** A service in Stripe's dialect: form-encoded bodies in, Stripe's objects and errors out, charges in a real table. */
 export async function startStripe(pool: pg.Pool, { options, once: onceOptions, answer, routes }: Settings = {}): Promise<StripeService> {
-  const once = createOnce({ store: postgresStore(fromPg(pool)), ...onceOptions })
+  const once = createOnce({ store: postgresStore(connectionTo(pool)), ...onceOptions })
   const work = gate()
   const exchanges: { key: string | undefined; status: number }[] = []
   let runs = 0

@@ -1,16 +1,12 @@
-import { PGlite } from '@electric-sql/pglite'
 import { type ExtractTablesWithRelations, eq, sql } from 'drizzle-orm'
 import { drizzle as drizzleNodePostgres, type NodePgQueryResultHKT } from 'drizzle-orm/node-postgres'
 import { type PgTransaction, pgTable, text } from 'drizzle-orm/pg-core'
-import { drizzle as drizzlePglite } from 'drizzle-orm/pglite'
 import { drizzle as drizzlePostgresJs, type PostgresJsQueryResultHKT } from 'drizzle-orm/postgres-js'
 import postgres from 'postgres'
-import { afterAll, beforeAll, describe, expectTypeOf, test } from 'vitest'
+import { afterAll, describe, expectTypeOf, test } from 'vitest'
 import { createOnce, reply } from '../../src/index.js'
-import { type Connection, fromDrizzle, migrate, postgresStore } from '../../src/stores/postgres/index.js'
-import { exerciseStore } from '../../src/testing/index.js'
+import { type Connection, fromDrizzle, postgresStore } from '../../src/stores/postgres/index.js'
 import { useDatabase } from '../support/postgres/database.js'
-import { postgresHarness } from '../support/postgres/harness.js'
 import { exerciseConnection, type Orm } from './scenario.js'
 
 const orders = pgTable('orders', { id: text().primaryKey(), charge: text() })
@@ -55,14 +51,6 @@ describe('on postgres.js', () => {
     // And it rolls back whatever had a failed statement in it, unless that was in a savepoint of its own making.
     commitsAfterFailedStatement: false,
   })
-})
-
-describe('on PGlite', () => {
-  const client = new PGlite()
-  const connection = fromDrizzle(drizzlePglite(client, { schema }), sql)
-  beforeAll(() => migrate(connection))
-  afterAll(() => client.close())
-  exerciseStore({ test, setup: () => postgresHarness(connection) })
 })
 
 test("a phase is typed by the user's database", () => {

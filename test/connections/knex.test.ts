@@ -4,7 +4,7 @@ import { createOnce, reply } from '../../src/index.js'
 import { type Connection, fromKnex, postgresStore } from '../../src/stores/postgres/index.js'
 import { exerciseStore } from '../../src/testing/index.js'
 import { useDatabase } from '../support/postgres/database.js'
-import { postgresHarness } from '../support/postgres/harness.js'
+import { emptyHarness } from '../support/postgres/harness.js'
 import { exerciseConnection } from './scenario.js'
 
 interface Order {
@@ -32,7 +32,7 @@ exerciseConnection<Knex.Transaction>(database, () => ({
 
 describe('with a postProcessResponse that renames whatever it finds', () => {
   const renaming = openKnex(10, { postProcessResponse: camelCased })
-  exerciseStore({ test, setup: () => postgresHarness(fromKnex(renaming)) })
+  exerciseStore({ test, setup: () => emptyHarness(fromKnex(renaming)) })
 })
 
 test.each(['rollback', 'commit'] as const)('a phase whose work ends the transaction by %s itself is an error, not done', async (end) => {

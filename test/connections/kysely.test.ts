@@ -4,7 +4,7 @@ import { createOnce, reply } from '../../src/index.js'
 import { type Connection, fromKysely, postgresStore } from '../../src/stores/postgres/index.js'
 import { exerciseStore } from '../../src/testing/index.js'
 import { useDatabase } from '../support/postgres/database.js'
-import { postgresHarness } from '../support/postgres/harness.js'
+import { emptyHarness } from '../support/postgres/harness.js'
 import { exerciseConnection, type Orm } from './scenario.js'
 
 interface Tables {
@@ -35,7 +35,7 @@ describe('with a plugin that renames columns', () => {
   beforeAll(() => {
     db = openKysely(10).withPlugin(new CamelCasePlugin())
   })
-  exerciseStore({ test, setup: () => postgresHarness(fromKysely(db)) })
+  exerciseStore({ test, setup: () => emptyHarness(fromKysely(db)) })
 })
 
 test("a phase is typed by the user's tables", () => {

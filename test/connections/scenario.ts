@@ -1,9 +1,10 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { createOnce, reply } from '../../src/index.js'
-import { type Connection, fromPg, migrate, postgresStore, type Row } from '../../src/stores/postgres/index.js'
+import { type Connection, migrate, postgresStore, type Row } from '../../src/stores/postgres/index.js'
 import { exerciseStore } from '../../src/testing/index.js'
+import { connectionTo } from '../support/postgres/connection.js'
 import type { TestDatabase } from '../support/postgres/database.js'
-import { postgresHarness } from '../support/postgres/harness.js'
+import { emptyHarness } from '../support/postgres/harness.js'
 
 /** An ORM on the test's database: our connection through it, and its own way to write to its own table. */
 export interface Orm<Tx> {
@@ -56,12 +57,15 @@ export function exerciseConnection<Tx>(
     expect(await migrate(orm.connection)).toEqual([])
   })
 
-  describe('keeps the contract of a store', () => {
-    exerciseStore({ test, setup: () => postgresHarness(orm.connection) })
-  })
+  // The statements are the same as below but for the schema's name and the trail.
+  if (process.env.ONCEKEY_LONG === '1') {
+    describe('keeps the contract of a store', () => {
+      exerciseStore({ test, setup: () => emptyHarness(orm.connection) })
+    })
+  }
 
   describe('keeps the contract of a store, with a trail and in a schema with an awkward name', () => {
-    exerciseStore({ test, setup: () => postgresHarness(orm.connection, { schema: awkwardSchema, audit: true }) })
+    exerciseStore({ test, setup: () => emptyHarness(orm.connection, { schema: awkwardSchema, audit: true }) })
   })
 
   describe('a statement', () => {
@@ -190,7 +194,7 @@ export function exerciseConnection<Tx>(
 
     test("rolls the ORM's write back with a holder that was replaced", async () => {
       const { once, key, order } = setup()
-      const others = createOnce({ store: postgresStore(fromPg(database.pool)) })
+      const others = createOnce({ store: postgresStore(connectionTo(database.pool)) })
       const ref = { tenant, scope: 'orders.create', key }
       const create = once.operation('orders.create', {}, async (run) => {
         await run.phase('created', async (tx) => {

@@ -1,10 +1,12 @@
 import { describe, expect, test } from 'vitest'
 import { useDatabase } from '../support/postgres/database.js'
 import { isReplay } from './seen.js'
-import { type ServerProcess, setup } from './servers.js'
+import type { ServerProcess } from './server-process.js'
+import { useServers } from './servers.js'
 import { leaseMs as lease } from './setup.js'
 
 const database = useDatabase()
+const setup = useServers(database)
 
 const path = '/accepted'
 const body = '{"amount":100}'
@@ -17,7 +19,7 @@ async function rowsOf(key: string) {
 }
 
 async function twoServers(settings: { dieAt?: string } = {}) {
-  const bundle = await setup(database)
+  const bundle = await setup()
   const [one, other] = await Promise.all([bundle.start({ lease, ...settings }), bundle.start({ lease })])
   return { ...bundle, one, other, key: crypto.randomUUID() }
 }

@@ -37,6 +37,7 @@ const ways: Record<ProblemCode, (bundle: Bundle, options: { problemBase?: string
   },
   body_too_large: ({ handler }, options) => handler(options).send({ key, body, arrives: { failed: 'too_large' } }),
   body_incomplete: ({ handler }, options) => handler(options).send({ key, body, arrives: { failed: 'incomplete' } }),
+  signature_invalid: ({ webhook }, options) => webhook({ ...options, verify: () => undefined }).send({ body }),
   media_type_unsupported: ({ operation }, options) => operation(options).send({ key, body, headers: [['content-type', 'text/plain']] }),
   input_invalid: ({ operation }, options) => operation(options, undefined, { input: z.object({ name: z.string() }) }).send({ key, body }),
   async answer_not_kept({ handler }, options) {

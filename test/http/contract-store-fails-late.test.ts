@@ -63,7 +63,7 @@ describe.each(['ietf', 'stripe'] as const)('an opaque handler in the %s profile 
 describe.each(['ietf', 'stripe'] as const)('an operation in the %s profile whose answer cannot be stored', (profile) => {
   /** A table of the service's own, and an operation with a phase. */
   async function withPhase(end: Work) {
-    await database.pool.query('create table if not exists notes (by text not null, what text not null)')
+    await database.ensure('create table if not exists notes (by text not null, what text not null)')
     const bundle = await setup(database, profile)
     const { caller } = bundle
     let phases = 0

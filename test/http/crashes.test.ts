@@ -3,10 +3,11 @@ import { describe, expect, test } from 'vitest'
 import { useDatabase } from '../support/postgres/database.js'
 import { open } from './client.js'
 import { isReplay, problemOf } from './seen.js'
-import { setup } from './servers.js'
+import { useServers } from './servers.js'
 import { leaseMs } from './setup.js'
 
 const database = useDatabase()
+const setup = useServers(database)
 
 const body = '{"amount":100}'
 const lease = leaseMs
@@ -22,7 +23,7 @@ describe('an operation whose process is killed', () => {
     ['after its first phase', 'phase ordered:committed', ['ordered']],
     ['in its finish, before the commit', 'finish:written', ['ordered']],
   ])('D1 %s: after the lease a retry completes it, with one effect', async (_, dieAt, left) => {
-    const { start, advance, effects } = await setup(database)
+    const { start, advance, effects } = await setup()
     const [victim, other] = await Promise.all([start({ dieAt, lease }), start({ lease })])
     const key = crypto.randomUUID()
     await unheard(victim.send({ path, key, body }))
@@ -39,7 +40,7 @@ describe('an operation whose process is killed', () => {
   })
 
   test('D1 with kill -9 while its finish is open: after the lease a retry completes it, with one effect', async () => {
-    const { start, advance, effects, closeGate, atGate, openGate } = await setup(database)
+    const { start, advance, effects, closeGate, atGate, openGate } = await setup()
     const [victim, other] = await Promise.all([start({ lease }), start({ lease })])
     const key = crypto.randomUUID()
     await closeGate()
@@ -57,7 +58,7 @@ describe('an operation whose process is killed', () => {
   })
 
   test('D2 after the commit, before the answer went out: a replay', async () => {
-    const { start, effects } = await setup(database)
+    const { start, effects } = await setup()
     const [victim, other] = await Promise.all([start({ dieAt: 'finish:committed', lease }), start({ lease })])
     const key = crypto.randomUUID()
     await unheard(victim.send({ path, key, body }))
@@ -74,7 +75,7 @@ describe('an operation whose process is killed', () => {
 describe('an operation whose process is frozen', () => {
   test('D4 past its lease: it cannot commit, it cannot overwrite, and its client is told to ask again', async () => {
     const path = '/orders'
-    const { start, advance, effects, closeGate, atGate, openGate } = await setup(database)
+    const { start, advance, effects, closeGate, atGate, openGate } = await setup()
     const [zombie, other] = await Promise.all([start({ lease }), start({ lease })])
     const key = crypto.randomUUID()
     await closeGate()
@@ -107,7 +108,7 @@ describe.each([
   ['park', { status: 500, marked: false, runs: 1 }],
 ] as const)("an opaque handler with afterFailure: '%s'", (afterFailure, next) => {
   async function twoServers() {
-    const bundle = await setup(database)
+    const bundle = await setup()
     const settings = { afterFailure, lease }
     const [victim, other] = await Promise.all([bundle.start(settings), bundle.start(settings)])
     const key = crypto.randomUUID()
@@ -151,7 +152,7 @@ describe.each([
   })
 
   test('D2, R6 is killed after its answer was stored, before its last byte left: a replay', async () => {
-    const { start, effects } = await setup(database)
+    const { start, effects } = await setup()
     const [victim, other] = await Promise.all([start({ afterFailure, lease, dieAt: 'finish:after' }), start({ afterFailure, lease })])
     const key = crypto.randomUUID()
     await unheard(victim.send({ path, key, body }))
@@ -170,7 +171,7 @@ describe.each([
   ['/orders', 2],
 ] as const)('the client of %s is gone', (target, effectsOfOne) => {
   test('D3 half-way: the work goes on, the answer is stored, and a retry replays', async () => {
-    const { start, closeGate, atGate, openGate, effects, untilState } = await setup(database)
+    const { start, closeGate, atGate, openGate, effects, untilState } = await setup()
     const server = await start({ lease })
     const key = crypto.randomUUID()
     await closeGate()
@@ -187,7 +188,7 @@ describe.each([
   })
 
   test('D3 before its request was whole: nothing runs, and the same key is free', async () => {
-    const { start, effects, keyState } = await setup(database)
+    const { start, effects, keyState } = await setup()
     const server = await start({ lease })
     const key = crypto.randomUUID()
     const socket = connect(server.port, '127.0.0.1')

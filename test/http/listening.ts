@@ -3,7 +3,8 @@ import type { AddressInfo } from 'node:net'
 import { onTestFinished } from 'vitest'
 import { type IdempotencyOptions, idempotency } from '../../src/adapters/node.js'
 import { createOnce, type OnceOptions } from '../../src/index.js'
-import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
+import { postgresStore } from '../../src/stores/postgres/index.js'
+import { connectionTo } from '../support/postgres/connection.js'
 import type { TestDatabase } from '../support/postgres/database.js'
 import { type ClientParts, post } from './client.js'
 
@@ -12,7 +13,7 @@ export type Options = Partial<IdempotencyOptions<IncomingMessage>> & Pick<OnceOp
 
 /** A server of its own for a handler behind `idempotency()`. */
 export async function protectOn(database: TestDatabase, handler: Handler, { maxAnswerBytes = 1_000_000, ...options }: Options = {}) {
-  const once = createOnce({ store: postgresStore(fromPg(database.pool)), lease: '10m', maxAnswerBytes })
+  const once = createOnce({ store: postgresStore(connectionTo(database.pool)), lease: '10m', maxAnswerBytes })
   const tenant = crypto.randomUUID()
   let runs = 0
   const listener = idempotency(once, { tenant: () => tenant, afterFailure: 'rerun', ...options })((request, response) => {

@@ -1,4 +1,5 @@
 // What is published is what is answered: each route is driven into everything that the layer can say, and that is compared.
+
 import type pg from 'pg'
 import { describe, test } from 'vitest'
 import { z } from 'zod'
@@ -9,7 +10,8 @@ import type { IdempotencyOptions, ServeOptions } from '../../src/http/options.js
 import type { HttpBody, HttpRequest } from '../../src/http/request.js'
 import { serviceOf } from '../../src/http/serve.js'
 import { type Answer, createOnce, type Once, type OperationRun, reply } from '../../src/index.js'
-import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
+import { postgresStore } from '../../src/stores/postgres/index.js'
+import { connectionTo } from '../support/postgres/connection.js'
 import { useDatabase } from '../support/postgres/database.js'
 import { postgresHarness } from '../support/postgres/harness.js'
 import { waitUntil } from '../support/wait-until.js'
@@ -54,7 +56,7 @@ function requestOf(inBody: boolean, { key, body = { amount: 1 }, mediaType = 'ap
 
 /** All that the layer of a route says, however it is provoked. */
 async function everythingSaid(options: RouteOptions, makeAsk: (pool: pg.Pool, work: Work) => Ask): Promise<Answer[]> {
-  const { advance } = await postgresHarness(fromPg(database.pool))
+  const { advance } = await postgresHarness(connectionTo(database.pool))
   const said: Answer[] = []
   const inBody = typeof options.key === 'object' && options.key.kind === 'field'
   const opaque = options.afterFailure !== undefined
@@ -100,7 +102,7 @@ async function everythingSaid(options: RouteOptions, makeAsk: (pool: pg.Pool, wo
   const other = makeAsk(database.pool, () => reply(201))
   await other.enqueue?.('late')
   await advance(48 * 3_600_000)
-  await postgresStore(fromPg(database.pool)).upkeep.keysTimeOut({ limit: 1_000 })
+  await postgresStore(connectionTo(database.pool)).upkeep.keysTimeOut({ limit: 1_000 })
   await database.pool.query(`update oncekey.keys set fingerprint = null where key = 'late'`)
   if (other.enqueue) said.push((await other.ask(requestOf(inBody, { key: 'late', body }))) as Answer)
   await other.once.stop()
@@ -136,7 +138,7 @@ const common = { maxAnswerBytes: 1_000, lease } as const
 const handlerOf =
   (tenant: string, options: RouteOptions) =>
   (pool: pg.Pool, work: Work): Ask => {
-    const once = createOnce<pg.PoolClient>({ store: postgresStore(fromPg(pool)), ...common })
+    const once = createOnce<pg.PoolClient>({ store: postgresStore(connectionTo(pool)), ...common })
     const layer = idempotencyOf<unknown, pg.PoolClient>(once, { ...(options as IdempotencyOptions<unknown>), tenant: () => tenant })
     return {
       once,
@@ -150,7 +152,7 @@ const handlerOf =
 const operationOf =
   (tenant: string, options: RouteOptions) =>
   (pool: pg.Pool, work: Work): Ask => {
-    const once = createOnce<pg.PoolClient>({ store: postgresStore(fromPg(pool)), ...common })
+    const once = createOnce<pg.PoolClient>({ store: postgresStore(connectionTo(pool)), ...common })
     const input = z.object({ amount: z.number() })
     const makesKey = options.operation?.makesKey ? { key: () => 'made' } : {}
     const operation = once.operation(`orders-${tenant}`, { input, ...makesKey }, work)

@@ -4,10 +4,11 @@ import { type Connection, fromPg, postgresStore } from '../../src/stores/postgre
 import { aClaim } from '../../src/testing/store-cases/store-case.js'
 import { useDatabase } from '../support/postgres/database.js'
 import { isReplay, problemOf } from './seen.js'
-import { setup as setupServers } from './servers.js'
+import { useServers } from './servers.js'
 import { everywhere, leaseMs, setup } from './setup.js'
 
 const database = useDatabase()
+const setupServers = useServers(database)
 
 const key = '"k"'
 const body = '{"amount":100}'
@@ -40,7 +41,7 @@ describe.each(everywhere)('with %s() in the %s profile', (surface, profile) => {
 test.each(['/handler', '/orders'])(
   'two concurrent requests with the same key to %s: exactly one succeeds, the other gets 409',
   async (path) => {
-    const { start, closeGate, atGate, openGate } = await setupServers(database)
+    const { start, closeGate, atGate, openGate } = await setupServers()
     const server = await start()
     const own = crypto.randomUUID()
     // The first one stands at a pg_advisory_lock, so the second one surely comes while it is under way.
@@ -55,7 +56,7 @@ test.each(['/handler', '/orders'])(
 )
 
 test("worker killed mid-phase: the next retry resumes from the recovery point, and does not repeat the prior phase's side effect", async () => {
-  const { start, closeGate, atGate, openGate, advance, effects } = await setupServers(database)
+  const { start, closeGate, atGate, openGate, advance, effects } = await setupServers()
   const [victim, other] = await Promise.all([start(), start()])
   const own = crypto.randomUUID()
   await closeGate()

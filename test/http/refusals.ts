@@ -5,8 +5,8 @@ export const hopeless = 'P0001'
 export const fullDisk = '53100'
 
 /** Makes the server refuse to store answers, with its own errors, raised where they would be: at the write. */
-export async function refusals({ pool }: TestDatabase) {
-  await pool.query(`
+export async function refusals({ pool, ensure }: TestDatabase) {
+  await ensure(`
     create table if not exists refusals (tenant text primary key, errcode text not null);
     create sequence if not exists refused; -- counts although the statement is rolled back
     create or replace function refuse_finish() returns trigger language plpgsql as $$

@@ -2,6 +2,7 @@
 // /accepted leaves the same one to workers, GET /accepted/:id tells what became of it, and POST /work is such a worker.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
 import pg from 'pg'
 import { type HttpOptions, idempotency, serve, status } from '../../src/adapters/node.js'
 import { type AfterFailure, createOnce, type Duration, reply } from '../../src/index.js'
@@ -18,8 +19,6 @@ export interface ServerSettings {
   afterFailure?: AfterFailure
   whenInProgress?: HttpOptions<IncomingMessage>['whenInProgress']
   wait?: Duration
-  /** The name of the crash point at which this process dies by SIGKILL. */
-  dieAt?: string
 }
 
 /** What the service leaves behind, for tests to count. */
@@ -29,8 +28,15 @@ export interface Effect {
   pid: number
 }
 
-const settings = childSettings<ServerSettings>()
-const { url, gate, lease = '10m', profile = 'ietf', afterFailure = 'rerun', whenInProgress = 'conflict', wait = '5m' } = settings
+const {
+  url,
+  gate,
+  lease = '10m',
+  profile = 'ietf',
+  afterFailure = 'rerun',
+  whenInProgress = 'conflict',
+  wait = '5m',
+} = childSettings<ServerSettings>()
 
 const pool = new pg.Pool({ connectionString: url, max: 10 })
 const gatePool = new pg.Pool({ connectionString: url, max: 2 })
@@ -87,6 +93,14 @@ const routes: Record<string, (request: IncomingMessage, response: ServerResponse
     const outcome = await createOrder.resume({ tenant: 'single', key: String(request.headers['idempotency-key']) })
     response.end(outcome.kind)
   },
+  // The name of the crash point at which this process dies by SIGKILL.
+  '/die-at': async (request, response) => {
+    const dieAt = await text(request)
+    armCrashPoints((point) => {
+      if (point === dieAt) process.kill(process.pid, 'SIGKILL')
+    })
+    response.end()
+  },
   '/met': (_, response) => response.end(String(met.size)),
   '/begun': (_, response) => response.end(String(begun)),
   '/connections': (_, response) => server.getConnections((_error, count) => response.end(String(count))),
@@ -101,11 +115,6 @@ const server = createServer(async (request, response) => {
     if (!response.headersSent) response.writeHead(500).end(String(error))
   }
 })
-if (settings.dieAt) {
-  armCrashPoints((point) => {
-    if (point === settings.dieAt) process.kill(process.pid, 'SIGKILL')
-  })
-}
 // Checks the schema, and opens a connection, so that the first request is like any other.
 await store.keyReap({ limit: 1 })
 server.listen(0, '127.0.0.1', () => tellParent((server.address() as AddressInfo).port))

@@ -3,6 +3,7 @@ import { idempotencyOf } from '../../src/http/idempotency.js'
 import type { AsyncServeOptions, IdempotencyOptions, StatusOptions, SyncServeOptions } from '../../src/http/options.js'
 import { type Servable, type Service, serviceOf } from '../../src/http/serve.js'
 import { statusOf } from '../../src/http/status.js'
+import { type WebhookOptions, webhookOf } from '../../src/http/webhook.js'
 import {
   type Answer,
   createOnce,
@@ -12,7 +13,8 @@ import {
   reply,
   type StandardSchema,
 } from '../../src/index.js'
-import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
+import { postgresStore } from '../../src/stores/postgres/index.js'
+import { connectionTo } from '../support/postgres/connection.js'
 import type { TestDatabase } from '../support/postgres/database.js'
 import { postgresHarness } from '../support/postgres/harness.js'
 import { httpRequest, type Native, type RequestParts } from './request.js'
@@ -52,10 +54,10 @@ export async function setup(
   profile: ProfileName,
   { pool = database.pool, ...options }: Partial<OnceOptions<Tx>> & { pool?: pg.Pool } = {},
 ) {
-  const { store, advance } = await postgresHarness(fromPg(database.pool))
+  const { store, advance } = await postgresHarness(connectionTo(database.pool))
   const events: string[] = []
   const onEvent = ({ type }: { type: string }) => void events.push(type)
-  const newOnce = () => createOnce<Tx>({ store: postgresStore(fromPg(pool)), lease: leaseMs, onEvent, ...options })
+  const newOnce = () => createOnce<Tx>({ store: postgresStore(connectionTo(pool)), lease: leaseMs, onEvent, ...options })
   const once = newOnce()
   const caller = `tenant-${crypto.randomUUID()}`
   const tenant = ({ caller }: Native) => caller
@@ -147,6 +149,16 @@ export async function setup(
     }
   }
 
+  /** A consumer behind `webhook()`. */
+  function webhook(options: WebhookOptions<Native>): Target {
+    operations += 1
+    let runs = 0
+    const consumer = once.consumer(`events-${operations}`, { tenant: caller }, () => {
+      runs += 1
+    })
+    return { runs: () => runs, send: sendTo(webhookOf(consumer, { profile, ...options })) }
+  }
+
   return {
     once,
     /** Another process, or this one after a deploy. */
@@ -159,6 +171,7 @@ export async function setup(
     operation,
     local,
     accepting,
+    webhook,
     /** One or the other, with options that both have. */
     on: (surface: SurfaceName, common: OperationServeOptions = {}, work: Work = anOrder): Target =>
       surface === 'serve' ? operation(common, work) : handler(common as HandlerOptions, work),

@@ -1,11 +1,16 @@
 import fc from 'fast-check'
-import { describe, test } from 'vitest'
+import { Redis } from 'ioredis'
+import { afterAll, beforeAll, describe, test } from 'vitest'
 import { memoryStore } from '../../src/stores/memory/index.js'
-import { fromPg } from '../../src/stores/postgres/index.js'
+import { fromIoredis } from '../../src/stores/redis/index.js'
 import { manualClock, type StoreHarness } from '../../src/testing/index.js'
 import { hour, leaseMs } from '../../src/testing/store-cases/store-case.js'
+import { filterSetup } from '../redis/filter-setup.js'
+import { connectionTo } from '../support/postgres/connection.js'
 import { useDatabase } from '../support/postgres/database.js'
-import { postgresHarness } from '../support/postgres/harness.js'
+import { emptyHarness } from '../support/postgres/harness.js'
+import { redisForTests } from '../support/redis.js'
+import { redisHarness } from '../support/redis-harness.js'
 import { Advance, Claim, Enqueue, type Model, Reap, Write } from './store-model.js'
 
 const database = useDatabase()
@@ -52,11 +57,33 @@ describe('any interleaving keeps the invariants', () => {
         const clock = manualClock()
         return { store: memoryStore({ clock }), advance: (ms) => clock.advance(ms) }
       },
-      long ? 50_000 : 2_000,
+      long ? 50_000 : 600,
     )
   })
 
+  describe('with Redis', () => {
+    let server: Awaited<ReturnType<typeof redisForTests>>
+    let client: Redis
+    beforeAll(async () => {
+      server = await redisForTests()
+      client = new Redis(server.url)
+    })
+    afterAll(async () => {
+      client.disconnect()
+      await server.stop()
+    })
+
+    test('alone', { timeout: 1_800_000 }, async () => {
+      // The model's time runs for months.
+      await explore(() => redisHarness(fromIoredis(client), { keepUnfinished: 'forever' }), long ? 5_000 : 60)
+    })
+
+    test('in front of Postgres', { timeout: 1_800_000 }, async () => {
+      await explore(() => filterSetup(database.pool, fromIoredis(client)), long ? 500 : 15)
+    })
+  })
+
   test('on Postgres', { timeout: 1_800_000 }, async () => {
-    await explore(() => postgresHarness(fromPg(database.pool)), long ? 2_000 : 100)
+    await explore(() => emptyHarness(connectionTo(database.pool)), long ? 2_000 : 40)
   })
 })

@@ -14,7 +14,7 @@ const { url, provider, whenUnknown, id, crashPoint, audit } = childSettings<{
 }>()
 
 const pool = new pg.Pool({ connectionString: url })
-const { createOrder } = ordersService(pool, provider, whenUnknown, { lease: '2s', audit: audit ?? false })
+const { createOrder } = ordersService(pool, provider, whenUnknown, { audit: audit ?? false })
 await pool.query('select 1')
 const disarm = crashAt(crashPoint, () => process.kill(process.pid, 'SIGKILL'))
 const { kind } = await createOrder.run({ tenant: 't', key: id, input: { id } })

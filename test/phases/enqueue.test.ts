@@ -121,7 +121,7 @@ describe('operation.enqueue', () => {
   test('an acknowledgement that was lost: the repeat knows itself', async () => {
     const proxy = await startProxy(database.url)
     const pool = database.createPool({ connectionString: proxy.url })
-    const { order, request, ref, events } = await setup({ store: postgresStore(fromPg(pool)) })
+    const { order, request, ref, events } = await setup({ store: postgresStore(fromPg(pool, { prepare: false })) })
     // The schema is checked, and a connection is open.
     await order.enqueue({ ...request, key: 'other' })
     const lost = proxy.swallowReplyTo(/with existing as/)
@@ -152,7 +152,7 @@ describe('operation.enqueue', () => {
 
 test('one effect wherever it crashes: the one who accepts it, or the worker', async () => {
   const { once, tenant } = await setup()
-  await database.pool.query('create table if not exists enqueued_effects (key text not null)')
+  await database.ensure('create table if not exists enqueued_effects (key text not null)')
   const order = once.operation('orders.later', {}, (run) =>
     run.finish(async (tx) => {
       await tx.query('insert into enqueued_effects values ($1)', [run.idempotencyKey])

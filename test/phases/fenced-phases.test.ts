@@ -57,12 +57,12 @@ test('does not let a catch around a fenced phase store a reply', async () => {
   expect(await key('k')).toMatchObject({ state: 'complete', fence: 2 })
 })
 
-/** A service behind a proxy that can lose the reply to a COMMIT. */
+/** A service behind a proxy that can lose the reply to a statement, by its text: none is prepared. */
 async function behindProxy() {
   const bundle = await setup(database)
   const proxy = await startProxy(database.url)
   const pool = database.createPool({ connectionString: proxy.url })
-  const once = createOnce({ store: postgresStore(fromPg(pool)) })
+  const once = createOnce({ store: postgresStore(fromPg(pool, { prepare: false })) })
   return { ...bundle, once, proxy }
 }
 

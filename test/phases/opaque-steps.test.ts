@@ -53,7 +53,7 @@ test('runs from its start after a throw, and skips what was committed', async ()
 
 describe.each(['a reply', 'a finish'] as const)('a handler that ends with %s', (end) => {
   test('leaves one order and one charge wherever it crashes', async () => {
-    await database.pool.query(ordersTable)
+    await database.ensure(ordersTable)
     const provider = await startChild('phases/provider.ts', { honoursKeys: true }).message<string>()
     const once = createOnce({ store: postgresStore(fromPg(database.pool)), lease: '10m' })
     const { points } = await crashEverywhere({

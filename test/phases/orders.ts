@@ -1,7 +1,9 @@
 // The orders service of the tests: create an order, charge the customer, stage a receipt.
+
 import type pg from 'pg'
 import { type CallOptions, createOnce, type Duration, reply } from '../../src/index.js'
-import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
+import { postgresStore } from '../../src/stores/postgres/index.js'
+import { connectionTo } from '../support/postgres/connection.js'
 
 export type WhenUnknown = 'resend' | 'park' | 'lookup'
 
@@ -18,7 +20,7 @@ export function ordersService(
   whenUnknown: WhenUnknown,
   { lease = '10m', audit = false }: { lease?: Duration; audit?: boolean } = {},
 ) {
-  const once = createOnce({ store: postgresStore(fromPg(pool), { audit }), lease })
+  const once = createOnce({ store: postgresStore(connectionTo(pool), { audit }), lease })
   const policies: Record<WhenUnknown, CallOptions<Charge>> = {
     resend: {},
     park: { whenUnknown: 'park' },

@@ -1,15 +1,16 @@
 import type pg from 'pg'
 import { createOnce, type Once, type OnceOptions } from '../../src/index.js'
-import { fromPg, type PostgresStoreOptions, postgresStore } from '../../src/stores/postgres/index.js'
+import { type PostgresStoreOptions, postgresStore } from '../../src/stores/postgres/index.js'
+import { connectionTo } from '../support/postgres/connection.js'
 import type { TestDatabase } from '../support/postgres/database.js'
 
 /** A service on the test's database, with a table of its own and a way to let leases run out. */
 export async function setup(database: TestDatabase, options: Omit<OnceOptions<pg.PoolClient>, 'store'> & PostgresStoreOptions = {}) {
   const { pool } = database
-  await pool.query('create table if not exists things (id text primary key, note text)')
+  await database.ensure('create table if not exists things (id text primary key, note text)')
   const events: string[] = []
   const newOnce = (): Once<pg.PoolClient> =>
-    createOnce({ store: postgresStore(fromPg(pool), options), onEvent: ({ type }) => void events.push(type), ...options })
+    createOnce({ store: postgresStore(connectionTo(pool), options), onEvent: ({ type }) => void events.push(type), ...options })
   const tenant = `tenant-${crypto.randomUUID()}`
 
   return {

@@ -54,8 +54,8 @@ async function count(name: string, work: (once: ReturnType<typeof serviceOn>) =>
     const statements = await statementsOf(name)
     return statements.at(-1) === "select 'the end'" ? statements : undefined
   })
-  // Check of the schema, claim and finish of the warm-up, and the mark.
-  return log.slice(4, -1)
+  // Check of the schema, claim of the warm-up, whose process the connection is, the finish, and the mark.
+  return log.slice(5, -1)
 }
 
 function serviceOn(own: pg.Pool) {

@@ -250,3 +250,21 @@ test('refuses a second operation of the same name, and operations on a store wit
   expect(() => once.operation('unique', {}, () => reply(200))).toThrow(expect.objectContaining({ code: 'operation_name_taken' }))
   expect(() => once.local('unique', {}, () => reply(200))).toThrow(expect.objectContaining({ code: 'operation_name_taken' }))
 })
+
+test.each([
+  ['behind a Proxy', <T extends object>(run: T) => new Proxy(run, {})],
+  ['as a copy', <T extends object>(run: T) => ({ ...run })],
+])('a run that somebody wraps is a run: %s', async (_, wrapped) => {
+  const { once, tenant, insert, things } = await setup(database)
+  const id = `wrapped-${crypto.randomUUID()}`
+  const operation = once.operation('wrapped', {}, async (given) => {
+    const run = wrapped(given)
+    expect([run.idempotencyKey, run.key('a'), run.signal.aborted]).toEqual([id, given.key('a'), false])
+    return run.finish(async (tx) => {
+      await insert(tx, id)
+      return reply(201)
+    })
+  })
+  expect((await operation.run({ tenant, key: id, input: null })).kind).toBe('executed')
+  expect(await things()).toContain(id)
+})

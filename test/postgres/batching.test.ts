@@ -1,6 +1,8 @@
+import { sql } from 'drizzle-orm'
+import { drizzle } from 'drizzle-orm/node-postgres'
 import { describe, expect, test } from 'vitest'
 import type { KeyClaim } from '../../src/index.js'
-import { type Connection, fromPg, type PostgresStoreOptions, postgresStore } from '../../src/stores/postgres/index.js'
+import { type Connection, fromDrizzle, fromPg, type PostgresStoreOptions, postgresStore } from '../../src/stores/postgres/index.js'
 import { aClaim, aFinish, again, type Execute, take } from '../../src/testing/store-cases/store-case.js'
 import { codeOf } from '../support/code-of.js'
 import { useDatabase } from '../support/postgres/database.js'
@@ -23,9 +25,9 @@ function setup(options: PostgresStoreOptions = {}, hook: (text: string) => void 
   return { store, sent, count: (pattern: RegExp) => sent.filter((text) => pattern.test(text)).length }
 }
 
-const batchedClaim = /with wanted as[\s\S]*insert into/
-const batchedWrite = /with wanted as[\s\S]*update/
-const singleClaim = /with existing as/
+const batchedClaim = /unnest[\s\S]*insert into/
+const batchedWrite = /unnest[\s\S]*update/
+const singleClaim = /^\s*with existing as/
 
 const claims = (count: number, changes: Partial<KeyClaim> = {}) => Array.from({ length: count }, () => aClaim(changes))
 
@@ -42,10 +44,43 @@ test('claims, finishes and releases of many requests are a few statements', asyn
     ...released.map(({ lease }) => store.keyRelease({ lease, reason: 'a test' })),
   ])
   expect(count(batchedClaim)).toBe(2)
-  expect(count(batchedWrite)).toBe(2)
-  expect(sent).toHaveLength(4)
+  // The finishes in two parts, since nothing else was under way.
+  expect(count(batchedWrite)).toBe(3)
+  expect(sent).toHaveLength(5)
   const states = await Promise.all(wanted.map(async (claim) => (await store.keyRead(claim))?.state))
   expect(states).toEqual(wanted.map((_, index) => (index < 100 ? 'complete' : 'pending')))
+})
+
+test('what finishes and releases bring along is one statement, too: each key has its own steps, jobs and recovery point', async () => {
+  const { store, sent } = setup()
+  const held = await Promise.all(claims(6).map((claim) => take(store, claim)))
+  const [lost, plain, ...others] = held as [Execute, Execute, ...Execute[]]
+  await store.keyRelease({ lease: lost.lease })
+  sent.length = 0
+  const step = (name: string, position = 0) => ({ name, position, kind: 'call' as const, result: JSON.stringify(name) })
+  const job = () => ({ id: crypto.randomUUID(), name: 'receipt', payload: '{}' })
+  const results = await Promise.all([
+    store.keyFinish(aFinish(lost, { steps: [step('never')], jobs: [job()] })),
+    store.keyFinish(aFinish(plain)),
+    ...others.map((each, index) =>
+      store.keyFinish(aFinish(each, { steps: [step('first'), step(`last-${index}`, 1)], jobs: index === 0 ? [job(), job()] : [] })),
+    ),
+  ])
+  expect(results).toEqual(['lost', 'done', 'done', 'done', 'done', 'done'])
+  // The batch, and the two questions about the one that is lost.
+  expect(sent).toHaveLength(3)
+  const { rows } = await database.pool.query(
+    `select key.tenant, recovery_point, (select array_agg(name order by position) from oncekey.steps as step where step.key_id = key.id) as steps,
+            (select count(*)::integer from oncekey.jobs as job where job.key_id = key.id) as jobs
+     from oncekey.keys as key where tenant = any ($1)`,
+    [held.map(({ lease }) => lease.tenant)],
+  )
+  const found = held.map(({ lease }) => rows.find(({ tenant }) => tenant === lease.tenant))
+  expect(found.map(({ recovery_point, steps, jobs }) => ({ recovery_point, steps, jobs }))).toEqual([
+    { recovery_point: null, steps: null, jobs: 0 },
+    { recovery_point: null, steps: null, jobs: 0 },
+    ...others.map((_, index) => ({ recovery_point: `last-${index}`, steps: ['first', `last-${index}`], jobs: index === 0 ? 2 : 0 })),
+  ])
 })
 
 test('a request that is alone costs what it costs without', async () => {
@@ -114,6 +149,24 @@ test('two processes that claim the same keys in batches do not lock each other o
 })
 
 describe('a row that somebody has locked', () => {
+  const ways: Record<string, () => Connection<never>> = {
+    'an ORM that wraps errors': () => fromDrizzle(drizzle(database.createPool({ max: 8 })), sql) as unknown as Connection<never>,
+    'a statement_timeout of its own': () =>
+      fromPg(database.createPool({ max: 8, options: '-c statement_timeout=60' })) as unknown as Connection<never>,
+  }
+  test.each(Object.keys(ways))('does not fail the finishes of others with %s', async (way) => {
+    const store = postgresStore((ways[way] as () => Connection<never>)())
+    const [locked, ...free] = (await Promise.all(claims(6).map((claim) => take(store, claim)))) as [Execute, ...Execute[]]
+    const frozen = await database.pool.connect()
+    await frozen.query('begin')
+    await frozen.query('select from oncekey.keys where tenant = $1 for update', [locked.lease.tenant])
+    const waiting = store.keyFinish(aFinish(locked)).catch((error: { code: string }) => error.code)
+    expect(await Promise.all(free.map((each) => store.keyFinish(aFinish(each))))).toEqual(free.map(() => 'done'))
+    await frozen.query('rollback')
+    frozen.release()
+    expect(['done', 'store_unavailable']).toContain(await waiting)
+  })
+
   test('does not hold up the finishes of others, and is written when it is free', async () => {
     const { store } = setup()
     const held = await Promise.all(claims(10).map((claim) => take(store, claim)))
@@ -221,7 +274,7 @@ test('goes by the primary key, in a table that nobody has analysed, and when it 
   const explained: Connection<unknown> = {
     ...(connection as Connection<unknown>),
     async query(text, values) {
-      if (/with wanted as/.test(text)) plans.push(JSON.stringify(await connection.query(`explain ${text}`, values)))
+      if (/unnest/.test(text)) plans.push(JSON.stringify(await connection.query(`explain ${text}`, values)))
       return connection.query(text, values)
     },
   }
@@ -231,7 +284,7 @@ test('goes by the primary key, in a table that nobody has analysed, and when it 
     from generate_series(1, 20000) as n`)
   const store = postgresStore(explained)
   await store.keyClaim(aClaim())
-  const held = await Promise.all(claims(64).map((claim) => take(store, claim)))
+  const held = await Promise.all(claims(60).map((claim) => take(store, claim)))
   await Promise.all(held.map((each) => store.keyFinish(aFinish(each))))
   expect(plans).toHaveLength(2)
   for (const plan of plans) {

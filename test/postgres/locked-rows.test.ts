@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { createOnce, reply } from '../../src/index.js'
 import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
-import { aClaim, aFinish, leaseMs, take } from '../../src/testing/store-cases/store-case.js'
+import { aClaim, aFinish, again, leaseMs, take } from '../../src/testing/store-cases/store-case.js'
 import { useDatabase } from '../support/postgres/database.js'
 import { waitUntil } from '../support/wait-until.js'
 
@@ -26,6 +26,23 @@ test('renews the leases of others at once when somebody has locked a row, and ca
   const leases = held.map(({ lease }) => ({ ...lease, leaseMs }))
   // It would wait for the lock, which nobody gives back before this test ends.
   expect(await store.keyHeartbeat({ leases })).toEqual(['renewed', 'busy', 'renewed'])
+})
+
+test('tells a duplicate that the key is in use while somebody has changed its row in an open transaction, alone and in a batch', async () => {
+  const store = postgresStore(fromPg(database.pool))
+  const claims = [aClaim(), aClaim()] as const
+  for (const claim of claims) await take(store, claim)
+  const frozen = await database.pool.connect()
+  onTestFinished(async () => {
+    await frozen.query('rollback')
+    frozen.release()
+  })
+  await frozen.query('begin')
+  await frozen.query(`update oncekey.keys set recovery_point = 'frozen here' where tenant = any ($1)`, [claims.map(({ tenant }) => tenant)])
+  // They would wait for the transaction, which does not end before this test does.
+  expect((await store.keyClaim(again(claims[0]))).kind).toBe('in-progress')
+  const verdicts = await Promise.all([...claims.map((claim) => store.keyClaim(again(claim))), store.keyClaim(aClaim())])
+  expect(verdicts.map(({ kind }) => kind)).toEqual(['in-progress', 'in-progress', 'execute'])
 })
 
 test('reaps around a row that somebody has locked', async () => {

@@ -7,6 +7,7 @@ import { startProxy } from '../support/postgres/proxy.js'
 
 const database = useDatabase()
 
+// The proxy goes by the text of a statement, so none of them is prepared.
 const claimStatement = /with existing as/
 const takeOverStatement = /fence = fence \+ 1/
 const finishStatement = /answer_status = \$8/
@@ -22,9 +23,12 @@ async function setup(driver: 'pg' | 'postgres.js' = 'pg') {
   const onEvent = ({ type }: { type: string }) => void events.push(type)
   let once: { execute(options: ExecuteOptions, work: () => Promise<Answer>): Promise<Outcome<Answer>> }
   if (driver === 'pg') {
-    once = createOnce({ store: postgresStore(fromPg(database.createPool({ connectionString: proxy.url, max: 2 }))), onEvent })
+    once = createOnce({
+      store: postgresStore(fromPg(database.createPool({ connectionString: proxy.url, max: 2 }), { prepare: false })),
+      onEvent,
+    })
   } else {
-    const sql = postgres(proxy.url, { max: 2 })
+    const sql = postgres(proxy.url, { max: 2, prepare: false })
     onTestFinished(() => sql.end({ timeout: 0 }))
     once = createOnce({ store: postgresStore(fromPostgresJs(sql)), onEvent })
   }

@@ -18,6 +18,8 @@ afterEach(() => {
   vi.restoreAllMocks()
 })
 
+const job = { tenant: 't', id: 'id', job: 'receipt', group: null, attempt: 1, sink: 'mail' } as const
+
 function setup(options?: Parameters<typeof telemetry>[0]) {
   const { collect, values, durations } = startMetrics()
   return { collect, values, durations, told: telemetry(options) }
@@ -120,12 +122,27 @@ describe('metrics', () => {
       2,
     ],
     [{ type: 'worker-failed', worker: 'relay', error: null }, 'worker.failures', { worker: 'relay' }, 1],
+    [{ ...job, type: 'job-unsettled', error: null }, 'jobs_unsettled', { job: 'receipt', sink: 'mail' }, 1],
   ]
   test.each(events)('count %o as %s', async (event, name, attributes, value) => {
     const { values, told } = setup()
     told.onEvent(event)
     const prefixed = Object.fromEntries(Object.entries(attributes).map(([attribute, text]) => [`oncekey.${attribute}`, text]))
     expect(await values(`oncekey.${name}`)).toEqual([{ attributes: prefixed, value }])
+  })
+
+  test('time deliveries by how they ended, and how long jobs waited for them', async () => {
+    const { durations, told } = setup()
+    told.onEvent({ ...job, type: 'job-delivered', durationMs: 500, waitedMs: 2_000 })
+    told.onEvent({ ...job, type: 'job-failed', error: null, durationMs: 250, retryInMs: 1 })
+    told.onEvent({ ...job, type: 'job-dead', error: null, durationMs: 125 })
+    const attributes = { 'oncekey.job': 'receipt', 'oncekey.sink': 'mail' }
+    expect(await durations('oncekey.job.duration')).toEqual([
+      { attributes: { ...attributes, 'oncekey.outcome': 'delivered' }, count: 1, sum: 0.5 },
+      { attributes: { ...attributes, 'oncekey.outcome': 'failed' }, count: 1, sum: 0.25 },
+      { attributes: { ...attributes, 'oncekey.outcome': 'dead' }, count: 1, sum: 0.125 },
+    ])
+    expect(await durations('oncekey.job.wait')).toEqual([{ attributes, count: 1, sum: 2 }])
   })
 
   test('time a turn of background work in seconds', async () => {
@@ -139,6 +156,7 @@ describe('metrics', () => {
     await everyVerdict(createOnce({ store: memoryStore(), telemetry: told }))
     for (const [event] of events) told.onEvent(event)
     told.onEvent({ ...ref, type: 'phase-committed', name: 'ordered', durationMs: 1 })
+    told.onEvent({ ...job, type: 'job-delivered', durationMs: 1, waitedMs: 1 })
     const measured = await collect()
     const specs: InstrumentSpec[] = Object.values(instruments)
     expect([...measured.keys()].sort()).toEqual(specs.map(({ name }) => name).sort())
@@ -221,7 +239,7 @@ describe('the lag of the outbox', () => {
     for (const key of ['a', 'b']) await operation.run({ tenant: randomUUID(), key, input: null })
     expect(asked).toHaveBeenCalledTimes(1)
     await database.pool.query(
-      `update oncekey.jobs set staged_at = staged_at - interval '90 s' where id = (select id from oncekey.jobs limit 1)`,
+      `update oncekey.jobs set staged_at = staged_at - interval '90 s', due_at = due_at - interval '90 s' where id = (select id from oncekey.jobs limit 1)`,
     )
     const [lag] = await values('oncekey.outbox.lag')
     expect(asked).toHaveBeenCalledTimes(2)

@@ -10,18 +10,20 @@ import { groupTable, shown } from './harness/report.js'
 import { interleave } from './harness/rounds.js'
 import { type BenchServer, startServer } from './harness/server.js'
 import { barsOf } from './sections/bars.js'
+import { type Fingerprints, fingerprintTable, measureFingerprints } from './sections/fingerprint.js'
 import { type Growing, measureGrowth } from './sections/growth.js'
 import { measureHttp } from './sections/http.js'
 import { type Memory, measureMemory, memoryTable } from './sections/memory.js'
 import { redisContenders } from './sections/peers.js'
 import { pgbenchContenders, pgbenchNames } from './sections/pgbench.js'
+import { measureRedis } from './sections/redis.js'
 import { storeContenders, storeNames } from './sections/store.js'
 import { storeTitle } from './sections/titles.js'
 import { measureTwoSteps } from './sections/two-step.js'
 
 interface Servers {
   readonly postgres: BenchServer
-  /** Only for the peers that need it. */
+  /** Only for what needs it. */
   readonly redis: { readonly inMemory: Redis; readonly always: Redis } | undefined
 }
 
@@ -37,14 +39,18 @@ async function main(options: Options) {
   const groups: Group[] = []
   let growing: Growing | undefined
   let memory: Memory | undefined
+  let fingerprints: Fingerprints | undefined
   const postgres = await startServer({ small: quick })
-  const servers: Servers = { postgres, redis: only.has('peers') ? await startRedisServers(notes) : undefined }
+  const servers: Servers = { postgres, redis: only.has('peers') || only.has('redis') ? await startRedisServers(notes) : undefined }
 
   await section('claim and finish', only.has('store') || only.has('pgbench') || only.has('peers'), () =>
     measureStore(servers, options, notes),
   )
   await section('two steps', only.has('peers'), () => measureTwoSteps(postgres, { rounds, seconds, notes }))
   await section('HTTP', only.has('http'), () => measureHttp(postgres, { rounds, seconds, redis: servers.redis?.inMemory, notes }))
+  await section('Redis', only.has('redis') && servers.redis !== undefined, () =>
+    measureRedis(postgres, (servers.redis as NonNullable<Servers['redis']>).inMemory, { rounds, seconds, notes }),
+  )
   await section('growth', only.has('growth'), async () => {
     const growth = await measureGrowth(postgres, { rounds, seconds, rows, small: quick })
     growing = growth.growing
@@ -52,6 +58,10 @@ async function main(options: Options) {
   })
   await section('memory', only.has('memory'), async () => {
     memory = await measureMemory(postgres, { rounds })
+    return []
+  })
+  await section('fingerprint', only.has('fingerprint'), async () => {
+    fingerprints = measureFingerprints({ rounds, seconds })
     return []
   })
   await servers.redis?.inMemory.stop()
@@ -69,6 +79,7 @@ server, of all processes of the Postgres or Redis behind it.
   if (growing)
     console.log(`A fresh table that grows in one run, rate of each later tenth over that of the second: ${shown(growing.rates)}\n`)
   if (memory) console.log(memoryTable(memory))
+  if (fingerprints) console.log(fingerprintTable(fingerprints))
   for (const note of notes) console.log(`- ${note}`)
   console.log(`\n\`\`\`json\n${JSON.stringify({ ...setting, notes: undefined, groups: undefined }, null, 2)}\n\`\`\``)
   if (options.output) console.error(`Wrote ${options.output} after ${setting.minutes} minutes`)
@@ -97,7 +108,7 @@ server, of all processes of the Postgres or Redis behind it.
       ...{ rounds, secondsPerTurn: seconds, loadAverageBefore },
       minutes: Number(((performance.now() - begin) / 60_000).toFixed(1)),
       bars: barsOf(groups, growing).map((bar) => ({ ...bar, verdict: verdictOn(bar) })),
-      ...{ notes, growing, memory, groups },
+      ...{ notes, growing, memory, fingerprints, groups },
     }
   }
 }

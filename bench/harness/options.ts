@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 
-const sections = ['store', 'pgbench', 'http', 'peers', 'growth', 'memory'] as const
+const sections = ['store', 'pgbench', 'http', 'peers', 'redis', 'growth', 'memory', 'fingerprint'] as const
 type SectionName = (typeof sections)[number]
 
 export const usage = `npm run bench -- [options]
@@ -10,7 +10,7 @@ export const usage = `npm run bench -- [options]
   --outstanding 1,64     requests outstanding at the store (default: 1,16,64,256,1024)
   --rows 0,1000000       stored keys in the growth section (default: 1000000,10000000)
   --output FILE          where the JSON goes (default: bench/results/bench.json)
-  --quick                smoke run: store, pgbench and memory with tiny numbers, no file
+  --quick                smoke run: store, pgbench, memory and fingerprint with tiny numbers, no file
 Starts a Postgres of its own, or uses the one in DATABASE_URL; its oncekey.keys is emptied.`
 
 export interface Options {
@@ -40,7 +40,7 @@ export function readOptions(args: string[]): Options | undefined {
   if (values.help) return undefined
   const { quick } = values
   return {
-    only: new Set((values.only?.split(',') ?? (quick ? ['store', 'pgbench', 'memory'] : sections)).map(sectionNamed)),
+    only: new Set((values.only?.split(',') ?? (quick ? ['store', 'pgbench', 'memory', 'fingerprint'] : sections)).map(sectionNamed)),
     rounds: number('rounds', values.rounds ?? (quick ? '1' : '5')),
     seconds: number('seconds', values.seconds ?? (quick ? '1' : '3')),
     outstanding: numbers('outstanding', values.outstanding ?? (quick ? '1,64' : '1,16,64,256,1024')),

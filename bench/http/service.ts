@@ -4,10 +4,12 @@ import type { AddressInfo } from 'node:net'
 import process from 'node:process'
 import express, { type RequestHandler } from 'express'
 import fastify from 'fastify'
+import { Redis } from 'ioredis'
 import { createOnce } from 'oncekey'
 import { idempotency as guardExpress } from 'oncekey/express'
 import { idempotency as guardFastify } from 'oncekey/fastify'
 import { fromPg, postgresStore } from 'oncekey/postgres'
+import { fromIoredis, redisFilter } from 'oncekey/redis'
 import pg from 'pg'
 import type { ServiceSettings } from './start-service.js'
 
@@ -21,12 +23,15 @@ console.log(port)
 function once() {
   const pool = new pg.Pool({ connectionString: settings.databaseUrl, max: 16, idleTimeoutMillis: 0 })
   pool.on('error', () => {})
-  return createOnce({ store: postgresStore(fromPg(pool)) })
+  const store = postgresStore(fromPg(pool))
+  if (settings.guard !== 'oncekey behind Redis') return createOnce({ store })
+  const redis = fromIoredis(new Redis(settings.redisUrl as string))
+  return createOnce({ store: redisFilter(store, redis, { secrets: [{ id: 'bench', key: Buffer.alloc(32, 'bench') }] }) })
 }
 
 async function startFastify(): Promise<number> {
   const app = fastify()
-  if (settings.guard === 'oncekey') await app.register(guardFastify(once(), { tenant: 'single', afterFailure: 'rerun' }))
+  if (settings.guard.startsWith('oncekey')) await app.register(guardFastify(once(), { tenant: 'single', afterFailure: 'rerun' }))
   app.post('/orders', async (request, reply) => reply.code(201).send(answer((request.body as { item: string }).item)))
   await app.listen({ port: 0, host: '127.0.0.1' })
   return (app.server.address() as AddressInfo).port

@@ -23,14 +23,15 @@ export function barsOf(groups: readonly Group[], growing: Growing | undefined): 
   const store = (level: number, other: string, least: number) =>
     bars.push({ what: `oncekey / ${other}, ${level} outstanding`, least, measured: within(storeTitle(level), storeNames.batched, other) })
 
-  store(64, pgbenchNames.unprepared, 4)
   store(64, pgbenchNames.prepared, 4)
   store(64, storeNames.unbatched, 6)
-  bars.push({
-    what: `oncekey with prepare: true / ${pgbenchNames.prepared}, 64 outstanding`,
-    least: 4,
-    measured: within(storeTitle(64), storeNames.prepared, pgbenchNames.prepared),
-  })
+  // The same behind a pooler that keeps no prepared statements.
+  const unprepared = (other: string, least: number) => {
+    const what = `${storeNames.unprepared} / ${other}, 64 outstanding`
+    bars.push({ what, least, measured: within(storeTitle(64), storeNames.unprepared, other) })
+  }
+  unprepared(pgbenchNames.unprepared, 4)
+  unprepared(storeNames.unbatchedUnprepared, 6)
   store(1, storeNames.unbatched, 1)
   for (const { outstanding } of groups.filter(({ title, outstanding }) => title === storeTitle(outstanding))) {
     for (const [name, words] of [

@@ -19,13 +19,15 @@ export interface Captured {
 export async function captureStatements(server: BenchServer, rows: number): Promise<Captured[]> {
   const sent: { text: string; values: readonly Value[] }[] = []
   const connection = fromPg(server.pool(4)) as Connection<unknown>
-  const store = postgresStore<unknown>({
+  const capturing: Connection<unknown> = {
     ...connection,
     query(text, values) {
       sent.push({ text, values })
       return connection.query(text, values)
     },
-  })
+  }
+  // One statement at a time, so that all of them are in it.
+  const store = postgresStore(capturing, { batch: { maxInFlight: 1 } })
   await claimAndFinish(store)
   const captures: (typeof sent)[] = []
   for (let time = 0; time < 2; time += 1) {

@@ -4,6 +4,7 @@ import type { Redis } from '../harness/redis.js'
 import { interleave, type Rounds } from '../harness/rounds.js'
 import type { BenchServer } from '../harness/server.js'
 import { type Service, type ServiceSettings, startService } from '../http/start-service.js'
+import { warmUp } from '../http/warm-up.js'
 import { findWrk } from '../http/wrk.js'
 import { type HttpMode, httpModes, httpTitle } from './titles.js'
 
@@ -39,10 +40,7 @@ export async function measureHttp(
       notes.push(`express-idempotency does not run here: ${(error as Error).message}`),
     )
   }
-  // New code is compiled while it runs: thousands of requests pass before it is as fast as it gets.
-  for (const service of services.values()) {
-    await load(service, { outstanding: 64, seconds: 3 * seconds }, { mode: 'new', prefix: crypto.randomUUID() }, unknownCpu)
-  }
+  await warmUp(load, services.values(), seconds)
 
   const groups: Group[] = []
   for (const mode of Object.keys(httpModes) as HttpMode[]) {

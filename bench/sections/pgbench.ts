@@ -16,7 +16,7 @@ export const pgbenchNames = {
   batched: 'pgbench, batches of 64, prepared',
 } as const
 
-/** The store does not prepare its statements, because poolers may not keep them: `unprepared` is what it sends, `prepared` pgbench's best. */
+/** As the store sends its statements by default, and as it does behind a pooler. */
 const protocols = { prepared: 'prepared', unprepared: 'extended' } as const
 type Protocol = keyof typeof protocols
 

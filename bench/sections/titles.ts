@@ -11,3 +11,7 @@ export type HttpMode = keyof typeof httpModes
 
 export const httpTitle = (framework: 'Fastify' | 'Express', mode: HttpMode, connections: number) =>
   `${framework}, ${httpModes[mode]}, ${connections} connections`
+
+export const redisTitle = (what: 'new keys' | 'replays', outstanding: number) => `Stores: ${what}, ${outstanding} outstanding`
+
+export const redisHttpTitle = (connections: number) => `Fastify with and without Redis, hot replays, ${connections} connections`

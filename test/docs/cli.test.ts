@@ -8,7 +8,7 @@ import { commandLine } from '../cli/command-line.js'
 const read = (path: string) => readFileSync(fileURLToPath(new URL(`../../${path}`, import.meta.url)), 'utf8')
 const page = read('docs/reference/cli.md')
 const oncekey = commandLine(undefined)
-const commands = [...((await oncekey('--help')).out.split('Commands:')[1]?.matchAll(/^ {2}(\w+) \[/gm) ?? [])]
+const commands = [...((await oncekey('--help')).out.split('Commands:')[1]?.matchAll(/^ {2}(\w+) /gm) ?? [])]
   .map(([, name]) => name as string)
   .filter((name) => name !== 'help')
 
@@ -22,7 +22,7 @@ function recorded(line: string): string | undefined {
 
 describe('cli.md', () => {
   test('has a section for every command, in the order of the help', () => {
-    expect(commands).toHaveLength(10)
+    expect(commands).toHaveLength(12)
     expect([...page.matchAll(/^## `oncekey (\w+)`$/gm)].map(([, name]) => name)).toEqual(commands)
   })
 
@@ -34,6 +34,10 @@ describe('cli.md', () => {
     expect(recorded(`oncekey help ${command}`)).toBe((await oncekey('help', command)).out)
   })
 
+  test.each(['list', 'show', 'retry', 'discard'])('shows the help of jobs %s as the program prints it', async (command) => {
+    expect(recorded(`oncekey jobs ${command} --help`)).toBe((await oncekey('jobs', command, '--help')).out)
+  })
+
   test('lists exactly the exit codes', () => {
     const rows = [...page.matchAll(/^\| `(\d)` \| `(\w+)` \|/gm)].map(([, code, name]) => [name, Number(code)])
     expect(Object.fromEntries(rows)).toEqual(exitCodes)
@@ -41,7 +45,7 @@ describe('cli.md', () => {
 })
 
 test('recordings fit a page: no machine of ours is in them', () => {
-  for (const path of ['docs/reference/cli.md', 'docs/guide/operating.md']) {
+  for (const path of ['docs/reference/cli.md', 'docs/guide/operating.md', 'docs/guide/runbook.md']) {
     expect(read(path)).not.toMatch(/127\.0\.0\.1|\/work\/|\/root|\/home/)
     expect(read(path)).not.toMatch(/```console\n```/)
   }

@@ -5,7 +5,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, onTestFinished, test } from 'vitest'
-import { pages, read, root } from './pages.js'
+import { pages, read, root, slugOf } from './pages.js'
 
 interface CodeBlock {
   readonly page: string
@@ -88,18 +88,36 @@ test('every ts block compiles', async () => {
   expect(complaints).toBe('')
 })
 
+test('no code is written in a language that nobody compiles', () => {
+  const found = pages.flatMap((page) =>
+    [...read(page).matchAll(/^ *(?:`{3,}|~{3,}) *(jsx?|tsx|mjs|javascript)\b/gm)].map(([, name]) => `${page}: ${name}`),
+  )
+  expect(found).toEqual([])
+})
+
+test('every block with a client of Redis listens for its errors: else the process ends when Redis goes', () => {
+  const blocks = pages.flatMap(codeBlocks).filter(({ module }) => /from '(@redis\/client|redis|ioredis)'/.test(module))
+  expect(blocks.length).toBeGreaterThan(1)
+  for (const { page, line, module } of blocks)
+    expect([`${page}:${line}`, module.includes(".on('error', ")]).toEqual([`${page}:${line}`, true])
+})
+
 /** The text without code, in which brackets and hashes mean nothing. Lines stay where they are. */
 function prose(page: string): string {
   const withoutBlocks = read(page).replaceAll(/^ *(`{3,}|~{3,})[\s\S]*?^ *\1 *$/gm, (block) => block.replaceAll(/[^\n]/g, ''))
   return withoutBlocks.replaceAll(/(`+)[^\n]*?\1/g, (code) => code.replaceAll(/[[\]()]/g, ' '))
 }
 
+const anchorsOf = new Map<string, Set<string>>()
+
 /** The anchors of a page, as GitHub makes them of its headings. */
 function anchors(page: string): Set<string> {
+  const known = anchorsOf.get(page)
+  if (known) return known
   const found = new Set<string>()
+  anchorsOf.set(page, found)
   for (const [, heading = ''] of prose(page).matchAll(/^#{1,6} +(.*?) *#*$/gm)) {
-    const text = heading.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1').toLowerCase()
-    const slug = text.replaceAll(/[^\p{L}\p{M}\p{N}_\- ]/gu, '').replaceAll(' ', '-')
+    const slug = slugOf(heading)
     let anchor = slug
     for (let count = 1; found.has(anchor); count += 1) anchor = `${slug}-${count}`
     found.add(anchor)
@@ -111,7 +129,11 @@ function anchors(page: string): Set<string> {
 /** What is wrong with the links of a page that lead into this repository. */
 function brokenLinks(page: string): string[] {
   const text = prose(page)
-  const links = [...text.matchAll(/\]\(<?([^)\s>]+)>?(?: +"[^"]*")?\)/g), ...text.matchAll(/^\[[^\]]+\]: *(\S+)/gm)]
+  const links = [
+    ...text.matchAll(/\]\(<?([^)\s>]+)>?(?: +"[^"]*")?\)/g),
+    ...text.matchAll(/^\[[^\]]+\]: *(\S+)/gm),
+    ...text.matchAll(/ (?:href|src|srcset)="([^"]+)"/g),
+  ]
   return links.flatMap(({ 1: link = '', index }) => {
     if (/^([a-z][a-z\d+.-]*:|\/\/)/i.test(link)) return []
     const [path = '', anchor] = decodeURIComponent(link).split('#')

@@ -1,18 +1,33 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join, posix } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 export const root = fileURLToPath(new URL('../..', import.meta.url))
-export const read = (path: string) => readFileSync(join(root, path), 'utf8')
 
-/** README.md and everything under docs/, as paths from the root. */
+const texts = new Map<string, string>()
+
+/** A file by its path from the root. Each is read once: hundreds of tests ask for the same few. */
+export function read(path: string): string {
+  const text = texts.get(path) ?? readFileSync(join(root, path), 'utf8')
+  texts.set(path, text)
+  return text
+}
+
+/** Everything that is written for people: the pages of the root, all under docs/, and those beside examples and benchmarks. Paths from the root. */
 export const pages = [
-  ...['README.md'].filter((path) => existsSync(join(root, path))),
-  ...readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' })
-    .filter((path) => path.endsWith('.md'))
-    .map((path) => `docs/${path.replaceAll('\\', '/')}`)
-    .sort(),
+  'llms.txt',
+  ...pagesIn('.', false),
+  ...pagesIn('docs', true),
+  ...pagesIn('examples', true),
+  ...pagesIn('bench', false),
 ]
+
+function pagesIn(folder: string, recursive: boolean): string[] {
+  return readdirSync(join(root, folder), { recursive, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.md'))
+    .map((path) => posix.join(folder, path.replaceAll('\\', '/')))
+    .sort()
+}
 
 /** The text under a heading of the second level, up to the next one. */
 export function section(page: string, heading: string): string {
@@ -25,6 +40,25 @@ export function section(page: string, heading: string): string {
 export function rows(text: string): Map<string, string[]> {
   const lines = [...text.matchAll(/^\| `([^`]+)` \|(.*)\|$/gm)]
   return new Map(lines.map(([, name, cells]) => [name as string, (cells as string).split('|').map((cell) => cell.trim())]))
+}
+
+/** The names in the first cells of all rows of all tables: a cell may have several. */
+export function firstCells(text: string): string[] {
+  return [...text.matchAll(/^\| ((?:`[^`]+`(?:, )?)+) \|/gm)].flatMap(([, cell]) => (cell as string).replaceAll('`', '').split(', '))
+}
+
+/** The heading of the second level whose anchor this is, as GitHub makes it. */
+export function headingAt(page: string, anchor: string): string {
+  const headings = [...read(page).matchAll(/^## (.*)$/gm)].map(([, heading]) => heading as string)
+  const found = headings.find((heading) => slugOf(heading) === anchor)
+  if (found === undefined) throw new Error(`${page} has no section #${anchor}`)
+  return found
+}
+
+/** The anchor that GitHub makes of a heading. */
+export function slugOf(heading: string): string {
+  const text = heading.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1').toLowerCase()
+  return text.replaceAll(/[^\p{L}\p{M}\p{N}_\- ]/gu, '').replaceAll(' ', '-')
 }
 
 /** The names of an interface's own members, from its source text. */

@@ -5,14 +5,31 @@ import { describe, expect, test } from 'vitest'
 import { routeAnswers, statusAnswers } from '../../src/http/openapi/route-answers.js'
 import { resolveHttpOptions } from '../../src/http/options.js'
 import { type ProblemCode, problems } from '../../src/http/problems.js'
+import { webhookOf } from '../../src/http/webhook.js'
 import type { Answer } from '../../src/index.js'
 
 const folder = fileURLToPath(new URL('../../docs/problems/', import.meta.url))
 const read = (name: string) => readFileSync(`${folder}${name}.md`, 'utf8')
 const codes = Object.keys(problems) as ProblemCode[]
 
+/** What a receiver of webhooks answers to what nobody signed. */
+async function unsignedAnswer(profile: 'ietf' | 'stripe'): Promise<Answer> {
+  const nobody = { name: 'nobody', handle: () => Promise.reject(new Error('it must not be handled')) }
+  const request = {
+    method: 'POST',
+    path: '/',
+    query: '',
+    headerLines: () => [],
+    body: async () => ({ bytes: new Uint8Array() }),
+    native: {},
+  }
+  return webhookOf(nobody, { profile, verify: () => undefined }).answer(request)
+}
+const unsigned = { ietf: await unsignedAnswer('ietf'), stripe: await unsignedAnswer('stripe') }
+
 /** The answer that the layer gives, on a route that can come to it. */
 function answerOf(profile: 'ietf' | 'stripe', code: ProblemCode): Answer {
+  if (code === 'signature_invalid') return unsigned[profile]
   const settings = resolveHttpOptions<never>({ tenant: 'single', required: true, profile }, () => true)
   const all = [...routeAnswers(settings, {}), ...routeAnswers(settings, { afterFailure: 'store' }), ...statusAnswers(settings)]
   const found = all.find((one) => one.code === code)

@@ -11,6 +11,7 @@ import { memoryStore } from '../../src/stores/memory/index.js'
 import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
 import { instruments } from '../../src/telemetry/instruments.js'
 import { manualClock } from '../../src/testing/index.js'
+import { reconciler, relay, sweeper } from '../../src/workers/index.js'
 import { useDatabase } from '../support/postgres/database.js'
 import { membersOf, read, rows, section, variantsOf } from './pages.js'
 
@@ -40,16 +41,34 @@ describe('options.md', () => {
     ['PolicyOptions', 'src/core/policy.ts', 'Policy'],
     ['FingerprintRequest', 'src/core/fingerprint/version-1.ts', 'Fingerprint request'],
     ['PostgresStoreOptions', 'src/stores/postgres/postgres-store.ts', 'postgresStore'],
+    ['RedisStoreOptions', 'src/stores/redis/redis-store.ts', 'redisStore'],
+    ['RedisFilterOptions', 'src/stores/redis/filter/redis-filter.ts', 'redisFilter'],
     ['SweeperOptions', 'src/workers/sweeper.ts', 'sweeper'],
     ['CompleterOptions', 'src/workers/completer.ts', 'completer'],
     ['ReaperOptions', 'src/workers/reaper.ts', 'reaper'],
+    ['RelayOptions', 'src/workers/relay.ts', 'relay'],
+    ['BackoffOptions', 'src/outbox/backoff.ts', 'backoff'],
+    ['WebhookSinkOptions', 'src/outbox/sinks/webhook-sink.ts', 'webhookSink'],
+    ['StageOptions', 'src/phases/operation-run.ts', 'run.stage'],
+    ['ReconcileOptions', 'src/reconcile/reconcile.ts', 'reconcile'],
+    ['ReconcilerOptions', 'src/workers/reconciler.ts', 'reconciler'],
     ['MigrateOptions', 'src/stores/postgres/migrate.ts', 'migrate and migrationSql'],
     ['TelemetryOptions', 'src/telemetry/opentelemetry.ts', 'telemetry'],
     ['LocalOptions', 'src/phases/admission.ts', 'once.local'],
     ['CallOptions', 'src/phases/call.ts', 'run.call'],
+    ['FetchOptions', 'src/phases/fetch-call.ts', 'run.fetch'],
+    ['ConsumerOptions', 'src/phases/consumer.ts', 'once.consumer'],
     ['OperationRun', 'src/phases/operation-run.ts', 'The run of an operation'],
   ])('lists exactly the options of %s', (name, path, heading) => {
     expect([...rows(section(page, heading)).keys()]).toEqual(membersOf(name, path))
+  })
+
+  test('lists exactly the options of the sinks for queues', () => {
+    const [shared = '', own = ''] = section(page, 'Sinks for queues').split('And where jobs go')
+    expect([...rows(shared).keys()]).toEqual(membersOf('QueueSinkOptions', 'src/outbox/sinks/message.ts'))
+    const sinks = { PgBoss: 'pg-boss', Nats: 'nats', Rabbitmq: 'rabbitmq', Kafka: 'kafka' }
+    const members = Object.entries(sinks).flatMap(([name, file]) => membersOf(`${name}SinkOptions`, `src/outbox/sinks/${file}-sink.ts`))
+    expect([...rows(own).keys()]).toEqual(members)
   })
 
   test('lists exactly the options of execute, and what its work sees', () => {
@@ -153,6 +172,14 @@ describe('options.md', () => {
   })
 })
 
+describe('http.md', () => {
+  test('lists exactly the options of webhooks', () => {
+    const text = section('docs/reference/http.md', 'webhook')
+    expect([...rows(text).keys()]).toEqual(membersOf('WebhookOptions', 'src/http/webhook.ts'))
+    expect(text).toContain('| `profile`, `problemBase` |')
+  })
+})
+
 describe('outcomes-and-events.md', () => {
   const page = 'docs/reference/outcomes-and-events.md'
 
@@ -165,7 +192,7 @@ describe('outcomes-and-events.md', () => {
 
   test('lists exactly the types of events', () => {
     const source = 'src/engine/events.ts'
-    const types = [...variantsOf('KeyEvent', 'type', source), ...variantsOf('WorkerEvent', 'type', source)]
+    const types = ['KeyEvent', 'WorkerEvent', 'JobEvent'].flatMap((event) => variantsOf(event, 'type', source))
     expect([...rows(section(page, 'Events')).keys()]).toEqual(types)
   })
 
@@ -202,6 +229,22 @@ describe('operating.md', () => {
   })
 })
 
+describe.each(['docs/guide/4-operating.md', 'docs/guide/residual-risk.md'])('%s', (page) => {
+  const named = (pattern: RegExp) => [...read(page).matchAll(pattern)].map(([, name]) => name as string)
+
+  test('names no metric that is none', () => {
+    const metrics: string[] = Object.values(instruments).map(({ name }) => name)
+    const found = named(/`(oncekey\.[a-z_.]+)`/g)
+    expect(found.length).toBeGreaterThan(3)
+    expect(found.filter((name) => !metrics.includes(name))).toEqual([])
+  })
+
+  test('names no event that is none', () => {
+    const words = [...Object.keys(eventLog), ...variantsOf('ResolveAs', 'as', 'src/phases/resolve.ts')]
+    expect(named(/`([a-z]+(?:-[a-z]+)+)`/g).filter((name) => !words.includes(name))).toEqual([])
+  })
+})
+
 describe('secrets.md', () => {
   test('lists exactly the headers that are never replayed', () => {
     const [table = ''] = section('docs/guide/secrets.md', 'Headers').split('`Request-Id` is kept')
@@ -225,6 +268,14 @@ describe('store-contract.md', () => {
 
   test('lists exactly the members of the optional upkeep', () => {
     expect(named('Upkeep')).toEqual(membersOf('UpkeepStore', 'src/core/store.ts'))
+  })
+
+  test('lists exactly the members of the optional outbox', () => {
+    expect(named('Outbox')).toEqual(membersOf('OutboxStore', 'src/core/store.ts'))
+  })
+
+  test('lists exactly the members of the optional turns', () => {
+    expect(named('Turns')).toEqual(membersOf('TurnStore', 'src/core/store.ts'))
   })
 
   test('lists exactly the rules that stores share', () => {
@@ -263,6 +314,10 @@ describe('postgres.md', () => {
     await expire()
     expect(await store.keyReap({ limit: 10 })).toBe(1)
 
+    const bothSides = { local: () => [1], foreign: () => [1], key: (item: number) => item }
+    expect(await reconciler(once, { name: 'charges', ...bothSides }).runOnce()).toMatchObject({ equal: 1 })
+    await sweeper(once).runOnce()
+
     const audited = createOnce({ store: postgresStore(fromPg(pool), { audit: true }) })
     const order = audited.operation('orders', {}, async (run) => {
       await run.phase('ordered', (tx) => run.stage(tx, 'receipt', {}))
@@ -275,6 +330,7 @@ describe('postgres.md', () => {
     await audited.resolve(ref, { as: 'happened' })
     expect((await attempt()).kind).toBe('executed')
     expect(await audited.history(ref)).not.toEqual([])
+    expect((await relay(audited, { sink: () => {} }).runOnce()).delivered).toBe(1)
     await expire()
     expect((await audited.local('local', {}, () => reply(201)).run({ tenant: 't', key: 'k', input: null })).kind).toBe('executed')
     expect((await run('thrown', () => reply(200))).kind).toBe('executed')

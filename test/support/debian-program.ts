@@ -22,7 +22,8 @@ export async function debianProgram(name: string, packages: readonly string[]): 
   if (path) return { path, env: process.env }
   const root = join(programs, name)
   if (!(await exists(root))) await unpack(name, packages, root)
-  const libraries = (await readdir(join(root, 'usr/lib'))).map((folder) => join(root, 'usr/lib', folder))
+  // Some need none, and have no such folder.
+  const libraries = (await readdir(join(root, 'usr/lib')).catch(() => [])).map((folder) => join(root, 'usr/lib', folder))
   for (const folder of ['usr/sbin', 'usr/bin']) {
     const path = join(root, folder, name)
     if (await exists(path)) return { path, env: { ...process.env, LD_LIBRARY_PATH: libraries.join(delimiter) } }

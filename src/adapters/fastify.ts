@@ -39,20 +39,27 @@ export function idempotency<Tx>(once: Once<Tx>, options: IdempotencyOptions<Fast
       route.preHandler = [route.preHandler ?? [], protect].flat() as (typeof protect)[]
       route.config = Object.assign({}, route.config, { [guarded]: true })
     })
-    app.addHook('preParsing', async (request, _reply, payload) => {
+    // With callbacks: hooks that return promises cost each request of the service two more.
+    app.addHook('preParsing', (request, _reply, payload, done) => {
       const layer = layerOf(request)
-      if (layer?.concerns(incomingOf(request, layer))) await keepBody(request, payload, layer)
-      return payload
+      if (!layer?.concerns(incomingOf(request, layer))) done(null, payload)
+      else keepBody(request, payload, layer).then(() => done(null, payload), done)
     })
-    app.addHook('preHandler', async (request, reply) => {
+    app.addHook('preHandler', (request, reply, done) => {
       // A route that was there before the plugin was loaded.
-      if (!(guarded in request.routeOptions.config)) await protect(request, reply)
+      if (guarded in request.routeOptions.config) done()
+      else protect(request, reply, done)
     })
   }
 
-  async function protect(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  function protect(request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void): void {
     const layer = layerOf(request)
-    if (layer && (await enter(layer, exchangeOf(request, reply))) === 'answered') reply.hijack()
+    if (!layer) done()
+    else
+      enter(layer, exchangeOf(request, reply)).then((way) => {
+        if (way === 'answered') reply.hijack()
+        done()
+      }, done)
   }
 
   function layerOf({ is404, routeOptions: { config } }: FastifyRequest): Idempotency<FastifyRequest, Tx> | null {

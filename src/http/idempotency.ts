@@ -49,9 +49,9 @@ export function idempotencyOf<Native, Tx>(once: Once<Tx>, options: IdempotencyOp
   const { arriving } = once.internals.parts.takeFingerprint
   return { maxBodyBytes, maxAnswerBytes: once.maxAnswerBytes, arriving, concerns, handle }
 
-  function concerns({ method, headerLines }: Pick<HttpRequest, 'method' | 'headerLines'>): boolean {
-    if (!methods.has(method.toUpperCase())) return false
-    return settings.required || typeof key === 'function' || key.kind !== 'header' || headerLines(key.name).length > 0
+  function concerns(request: Pick<HttpRequest, 'method' | 'headerLines'>): boolean {
+    if (!methods.has(request.method.toUpperCase())) return false
+    return settings.required || typeof key === 'function' || key.kind !== 'header' || request.headerLines(key.name).length > 0
   }
 
   async function handle(incoming: HttpRequest<Native>, handler: (run: OperationRun<Tx>) => Promise<Answer>): Promise<Handled> {

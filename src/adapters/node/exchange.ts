@@ -3,9 +3,9 @@ import { type Answer, reply } from '../../core/answer.js'
 import type { Handled, Idempotency } from '../../http/idempotency.js'
 import { hasRun, rememberRun } from '../../http/run-of.js'
 import type { Service } from '../../http/serve.js'
-import { holdRequest } from './held-request.js'
+import { type HeldRequest, holdRequest } from './held-request.js'
 import { type HeldResponse, holdResponse } from './held-response.js'
-import { holdSocket } from './held-socket.js'
+import { type HeldSocket, holdSocket } from './held-socket.js'
 import { httpRequest, type NodeRequest } from './http-request.js'
 import { breakOff, isGone } from './http-versions.js'
 import { ignoreLaterWrites } from './ignored-writes.js'
@@ -48,58 +48,96 @@ export async function enter<Native, Tx>(
   return 'run'
 }
 
+const passes: Begun = { kind: 'pass' }
+
 export function begin<Native, Tx>(layer: Idempotency<Native, Tx>, exchange: NodeExchange<Native>): Promise<Begun> {
-  const { native, request, response, baseline = response.getHeaders() } = exchange
   // Mounted twice: the outer one protects it already.
-  if (hasRun(request)) return Promise.resolve({ kind: 'pass' })
-  // Not every server has one: some run functions.
-  const socket = holdSocket(request.socket ?? {}, (error) => response.destroy(error))
-  // Somebody in front of us listens to it, and would have it all before the handler begins to.
-  const { readableFlowing } = request
-  if (readableFlowing) request.pause()
-  let letGo: (() => void) | undefined
-  const hold = () => {
-    letGo ??= holdRequest(request, response, socket)
+  if (hasRun(exchange.request)) return Promise.resolve(passes)
+  return new Promise((resolve, reject) => new Entry(layer, exchange, resolve, reject).begin())
+}
+
+/** A request on its way to its handler. */
+class Entry<Native, Tx> {
+  readonly #layer: Idempotency<Native, Tx>
+  readonly #exchange: NodeExchange<Native>
+  readonly #resolve: (begun: Begun) => void
+  readonly #reject: (error: unknown) => void
+  readonly #baseline: OutgoingHttpHeaders
+  readonly #socket: HeldSocket
+  /** Somebody in front of us listens to it, and would have it all before the handler begins to. */
+  readonly #isFlowing: boolean
+  #heldRequest: HeldRequest | undefined
+  #held: HeldResponse | undefined
+  #outcome!: Promise<Outcome>
+
+  constructor(
+    layer: Idempotency<Native, Tx>,
+    exchange: NodeExchange<Native>,
+    resolve: (begun: Begun) => void,
+    reject: (error: unknown) => void,
+  ) {
+    const { request, response, baseline = response.getHeaders() } = exchange
+    this.#layer = layer
+    this.#exchange = exchange
+    this.#resolve = resolve
+    this.#reject = reject
+    this.#baseline = baseline
+    // Not every server has one: some run functions.
+    this.#socket = holdSocket(request.socket ?? {}, response)
+    this.#isFlowing = request.readableFlowing === true
+    if (this.#isFlowing) request.pause()
   }
-  // Once the request is whole, nothing that happens to its client may take it away from the handler.
-  const incoming = httpRequest(exchange, layer, hold)
 
-  return new Promise((resolve, reject) => {
-    let held: HeldResponse | undefined
-    const outcome: Promise<Outcome> = layer
-      .handle(incoming, (run) => {
-        hold()
-        // Somebody in front of us was tired of waiting for the key, and has answered: their status is not the handler's.
-        if (response.writableEnded) response.statusCode = 200
-        held = holdResponse(response, { baseline, maxBytes: layer.maxAnswerBytes, socket })
-        rememberRun(request, run)
-        if (native !== request && typeof native === 'object' && native !== null) rememberRun(native, run)
-        if (readableFlowing) request.resume()
-        resolve({ kind: 'run', held, outcome })
-        return held.answer
-      })
+  begin(): void {
+    // Once the request is whole, nothing that happens to its client may take it away from the handler.
+    const incoming = httpRequest(this.#exchange, this.#layer, () => this.#hold())
+    this.#outcome = this.#layer
+      .handle(incoming, (run) => this.#run(run))
       .then(
-        (decided) => {
-          end()
-          // What nobody is going to read stands in the way of the next request.
-          if (!held && decided.kind === 'answer') request.resume()
-          if (decided.kind !== 'own') resolve(decided)
-          return decided as Outcome
-        },
-        (error) => {
-          end()
-          reject(error)
-          // Once the handler has begun, its framework has had its turn: there is nobody left to tell but the client.
-          return { kind: 'answer', answer: reply(500) }
-        },
+        (decided) => this.#decided(decided),
+        (error) => this.#failed(error),
       )
+  }
 
-    function end(): void {
-      letGo?.()
-      if (!held) socket.letGo()
-      if (readableFlowing) request.resume()
-    }
-  })
+  #hold(): void {
+    const { request, response } = this.#exchange
+    this.#heldRequest ??= holdRequest(request, response, this.#socket)
+  }
+
+  #run(run: Parameters<Parameters<Idempotency<Native, Tx>['handle']>[1]>[0]): Promise<Answer> {
+    const { native, request, response } = this.#exchange
+    this.#hold()
+    // Somebody in front of us was tired of waiting for the key, and has answered: their status is not the handler's.
+    if (response.writableEnded) response.statusCode = 200
+    const held = holdResponse(response, { baseline: this.#baseline, maxBytes: this.#layer.maxAnswerBytes, socket: this.#socket })
+    this.#held = held
+    rememberRun(request, run)
+    if ((native as unknown) !== request && typeof native === 'object' && native !== null) rememberRun(native, run)
+    if (this.#isFlowing) request.resume()
+    this.#resolve({ kind: 'run', held, outcome: this.#outcome })
+    return held.answer
+  }
+
+  #decided(decided: Handled): Outcome {
+    this.#end()
+    // What nobody is going to read stands in the way of the next request.
+    if (!this.#held && decided.kind === 'answer') this.#exchange.request.resume()
+    if (decided.kind !== 'own') this.#resolve(decided)
+    return decided as Outcome
+  }
+
+  #failed(error: unknown): Outcome {
+    this.#end()
+    this.#reject(error)
+    // Once the handler has begun, its framework has had its turn: there is nobody left to tell but the client.
+    return { kind: 'answer', answer: reply(500) }
+  }
+
+  #end(): void {
+    this.#heldRequest?.letGo()
+    if (!this.#held) this.#socket.letGo()
+    if (this.#isFlowing) this.#exchange.request.resume()
+  }
 }
 
 /** Sends what was decided. Whatever middleware in front of us throws at that, there is nobody to catch it. */

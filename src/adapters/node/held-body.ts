@@ -1,41 +1,63 @@
 import type { Answer } from '../../core/answer.js'
 import { type Callback, isBodiless } from './written-bytes.js'
 
+/** Where a body goes that is too large to be held. */
+interface Outlet {
+  /** Says whether there is room for more. */
+  flow(bytes: Uint8Array, done: Callback | undefined): boolean
+}
+
+const noBytes = new Uint8Array()
+
 /** What a handler writes. All of it is kept up to the cap; beyond that it need not be held back, and flows, but for its last piece. */
 export class HeldBody {
   readonly #maxBytes: number
-  readonly #flow: (bytes: Uint8Array, done: Callback | undefined) => boolean
-  #pieces: Uint8Array[] = []
+  readonly #outlet: Outlet
+  /** Most have one piece. */
+  #first: Uint8Array = noBytes
+  #others: Uint8Array[] | undefined
   #size = 0
 
-  /** `flow` gets what is to be sent, and says whether there is room for more. */
-  constructor(maxBytes: number, flow: (bytes: Uint8Array, done: Callback | undefined) => boolean) {
+  constructor(maxBytes: number, outlet: Outlet) {
     this.#maxBytes = maxBytes
-    this.#flow = flow
+    this.#outlet = outlet
   }
 
-  write(piece: Uint8Array, done?: Callback): boolean {
+  /** `isOurs`: nobody else can change these bytes. Others are copied: what is stored now must be what is sent then. */
+  write(piece: Uint8Array, isOurs: boolean, done?: Callback): boolean {
     this.#size += piece.length
-    // Whoever is told that it is written may use its memory for something else.
-    if (piece.length > 0) this.#pieces.push(done ? Buffer.from(piece) : piece)
-    const goes = this.#size > this.#maxBytes ? this.#pieces.slice(0, -1) : []
-    if (goes.length > 0) {
-      this.#pieces = this.#pieces.slice(-1)
-      return this.#flow(Buffer.concat(goes), done)
+    if (piece.length > 0) this.#add(isOurs ? piece : Buffer.from(piece))
+    if (this.#size > this.#maxBytes && this.#others) {
+      const last = this.#others.pop() as Uint8Array
+      const goes = this.rest()
+      this.#first = last
+      this.#others = undefined
+      return this.#outlet.flow(goes, done)
     }
     if (done) process.nextTick(done)
     return true
   }
 
+  #add(piece: Uint8Array): void {
+    if (this.#first.length === 0) {
+      this.#first = piece
+      return
+    }
+    this.#others ??= []
+    this.#others.push(piece)
+  }
+
   /** What has not been sent. */
-  rest(): Buffer {
-    return Buffer.concat(this.#pieces)
+  rest(): Uint8Array {
+    return this.#others ? Buffer.concat([this.#first, ...this.#others]) : this.#first
   }
 
   /** As it is stored. */
   kept(status: number, headers: Answer['headers']): Answer {
-    if (isBodiless(status)) return { status, headers, body: new Uint8Array() }
-    if (this.#size > this.#maxBytes) return { status, headers, body: new Uint8Array(), omittedBytes: this.#size }
-    return { status, headers, body: this.rest() }
+    if (isBodiless(status)) return { status, headers, body: noBytes }
+    if (this.#size > this.#maxBytes) return { status, headers, body: noBytes, omittedBytes: this.#size }
+    this.#first = this.rest()
+    this.#others = undefined
+    return { status, headers, body: this.#first }
   }
 }

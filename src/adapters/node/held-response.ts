@@ -28,140 +28,147 @@ export interface HoldOptions {
   readonly socket: HeldSocket
 }
 
-/** What Node itself goes by when it writes. */
-const neededToWrite = ['writeHead', 'writeHeader', 'flushHeaders', 'headersSent', '_header', 'finished', 'destroyed', '_closed']
-
 /**
  * Holds a response. Below every framework on Node there is this one object, so `res.json`, `res.end`, pipes, `sendFile`, `reply.send`,
  * `reply.raw` and `@Res()` are all caught here. A client that hangs up is not noticed by the handler: its work goes on.
  */
-export function holdResponse(response: ServerResponse, { baseline, maxBytes, socket }: HoldOptions): HeldResponse {
-  // The one property that nearly every handler adds: before ours, so that ours are the last, and can be taken away again.
-  const { statusCode } = response
-  response.statusCode = statusCode
-  const overrides = new Overrides(response)
-  const body = new HeldBody(maxBytes, flow)
+export function holdResponse(response: ServerResponse, options: HoldOptions): HeldResponse {
+  return new Held(response, options)
+}
+
+/** Where the functions below find what they are about. It stays: who took one of them off the response may call it at any time. */
+const held = Symbol('oncekey.held')
+
+type Holding = ServerResponse & { [held]: Held }
+
+type EndArgument = Chunk | Callback | BufferEncoding | null | undefined
+
+/** What stands in front of the methods of a response. The same functions for all of them: see `Overrides`. */
+const methods = {
+  writeHead(this: Holding, code: number | string, ...rest: unknown[]) {
+    return this[held].writeHead(code, rest)
+  },
+  flushHeaders(this: Holding) {
+    this[held].writeHeadIfNeeded()
+  },
+  write(this: Holding, chunk: Chunk, encoding?: BufferEncoding | Callback, callback?: Callback) {
+    return this[held].write(chunk, encoding, callback)
+  },
+  end(this: Holding, ...args: EndArgument[]) {
+    return this[held].end(args)
+  },
+  destroy(this: Holding, error?: Error) {
+    return this[held].destroy(error)
+  },
+  emit(this: Holding, event: string, ...details: unknown[]) {
+    return this[held].emit(event, details)
+  },
+  on(this: Holding, event: string, listener: () => void) {
+    return this[held].on(event, listener)
+  },
+  /** There is nothing to hold together, and a socket may be in use for another answer. */
+  cork() {},
+  uncork() {},
+}
+
+/** What Node itself goes by when it writes. */
+const neededToWrite = ['writeHead', 'writeHeader', 'flushHeaders', 'headersSent', '_header', 'finished', 'destroyed', '_closed']
+
+class Held implements HeldResponse {
+  readonly answer: Promise<Answer>
+  readonly #response: ServerResponse
+  readonly #baseline: OutgoingHttpHeaders
+  readonly #socket: HeldSocket
+  readonly #overrides: Overrides<ServerResponse>
+  readonly #body: HeldBody
   /** Undefined until the head is written. */
-  let status: number | undefined
-  let flowing = false
-  let ended = false
-  let over = false
-  let clientGone = false
-  let resolve!: (answer: Answer) => void
-  let reject!: (error: Error) => void
-  const answer = new Promise<Answer>((...settle) => {
-    ;[resolve, reject] = settle
-  })
-  answer.catch(() => {})
+  #status: number | undefined
+  #flowing = false
+  #ended = false
+  #over = false
+  #clientGone = false
+  #resolve!: (answer: Answer) => void
+  #reject!: (error: Error) => void
 
-  overrides.method('writeHead', writeHead)
-  overrides.method('writeHeader', writeHead)
-  overrides.method('flushHeaders', writeHeadIfNeeded)
-  overrides.method('write', (chunk: Chunk, encoding?: BufferEncoding | Callback, callback?: Callback) => {
-    const done = typeof encoding === 'function' ? encoding : callback
-    const piece = bytesOf(chunk, encoding)
-    if (over || ended) {
-      if (done) process.nextTick(done, over ? null : new Error('The response was ended already.'))
-      return over
+  constructor(response: ServerResponse, { baseline, maxBytes, socket }: HoldOptions) {
+    this.#response = response
+    this.#baseline = baseline
+    this.#socket = socket
+    this.#body = new HeldBody(maxBytes, this)
+    this.answer = new Promise<Answer>((resolve, reject) => {
+      this.#resolve = resolve
+      this.#reject = reject
+    })
+    this.answer.catch(ignore)
+    // The one property that nearly every handler adds: before ours, so that ours are the last, and can be taken away again.
+    const { statusCode } = response
+    response.statusCode = statusCode
+    ;(response as Holding)[held] = this
+    this.#overrides = new Overrides(response)
+    this.#override()
+  }
+
+  #override(): void {
+    const overrides = this.#overrides
+    overrides.method('writeHead', methods.writeHead)
+    overrides.method('writeHeader', methods.writeHead)
+    overrides.method('flushHeaders', methods.flushHeaders)
+    overrides.method('write', methods.write)
+    overrides.method('end', methods.end)
+    overrides.method('destroy', methods.destroy)
+    overrides.method('emit', methods.emit)
+    overrides.method('on', methods.on)
+    overrides.method('cork', methods.cork)
+    overrides.method('uncork', methods.uncork)
+    overrides.property(onFinishedList, null)
+    overrides.value('_header', null)
+    overrides.value('finished', false)
+    overrides.value('destroyed', false)
+    overrides.value('_closed', false)
+    overrides.value('socket', this.#socket.seeming)
+    this.#seem()
+  }
+
+  /** What HTTP/1 derives from the values above. HTTP/2 does not. */
+  #seem(): void {
+    this.#overrides.show('headersSent', this.#status !== undefined)
+    this.#overrides.show('writableEnded', this.#ended)
+    this.#overrides.show('writableFinished', false)
+  }
+
+  release(extra: Answer['headers']): void {
+    if (!this.#finish()) return
+    const response = this.#response
+    if (!this.#flowing) {
+      // Whoever changes it after the head is written changes nothing on Node.
+      response.statusCode = this.#status as number
+      for (const [name, value] of extra) if (!response.hasHeader(name)) response.setHeader(name, value)
     }
-    writeHeadIfNeeded()
-    return body.write(piece, done)
-  })
-  overrides.method('end', (...args: (Chunk | Callback | BufferEncoding | null | undefined)[]) => {
-    if (over) return response
-    const [chunk, encoding] = args
-    const piece = chunk === undefined || chunk === null || typeof chunk === 'function' ? undefined : bytesOf(chunk, encoding)
-    if (!ended) writeHeadIfNeeded()
-    const done = args.find((argument) => typeof argument === 'function')
-    if (done) response.once('finish', done)
-    if (ended) return response
-    if (piece) body.write(piece)
-    ended = true
-    overrides.show('finished', true)
-    overrides.show('writableEnded', true)
-    resolve(body.kept(status as number, changedHeaders(response, baseline)))
-    return response
-  })
-  overrides.method('destroy', (error?: Error) => {
-    // A framework does that to a handler which answers twice; the first answer is whole, and on its way.
-    if (ended || !finish()) return response
-    reject(error ?? new Error('The handler destroyed its response.'))
-    if (clientGone) leave()
-    else response.destroy(error)
-    return response
-  })
-  overrides.method('emit', (event: string, ...details: unknown[]) => {
-    overrides.hideChanges()
-    if (event !== 'close' && event !== 'finish') return overrides.original('emit').call(response, event, ...details)
-    clientGone = true
-    // Whoever waits for the client to read on would wait for ever.
-    if (flowing) response.emit('drain')
-    return true
-  })
-  // Who compresses in front of us sends those who wait for 'drain' to a stream of theirs, where we could not wake them.
-  overrides.method('on', (event: string, listener: () => void) => {
-    return (event === 'drain' ? overrides.inherited('on') : overrides.original('on')).call(response, event, listener)
-  })
-  // There is nothing to hold together, and a socket may be in use for another answer.
-  overrides.method('cork', () => {})
-  overrides.method('uncork', () => {})
-  overrides.value('headersSent', false)
-  overrides.value('_header', null)
-  overrides.value('finished', false)
-  overrides.value('writableEnded', false)
-  overrides.value('writableFinished', false)
-  overrides.value('destroyed', false)
-  overrides.value('_closed', false)
-  overrides.value('socket', socket.seeming)
-  overrides.property(onFinishedList, null)
-
-  return {
-    answer,
-
-    release(extra) {
-      if (!finish()) return
-      if (!flowing) {
-        // Whoever changes it after the head is written changes nothing on Node.
-        response.statusCode = status as number
-        for (const [name, value] of extra) if (!response.hasHeader(name)) response.setHeader(name, value)
-      }
-      // One piece in one call: then Node says how long it is. If nobody is left to get it, those in front of us have their say all the
-      // same: sessions are saved at the end.
-      if (!response.writableEnded) response.end(body.rest())
-      if (clientGone) leave()
-    },
-
-    replaceBy(given) {
-      if (!finish()) return
-      if (clientGone || response.writableEnded) return leave()
-      if (flowing) breakOff(response)
-      else sendInstead(response, given, baseline)
-      ignoreLaterWrites(response)
-    },
-
-    giveBack() {
-      if (finish() && clientGone) response.emit('close')
-    },
+    // One piece in one call: then Node says how long it is. If nobody is left to get it, those in front of us have their say all the
+    // same: sessions are saved at the end.
+    if (!response.writableEnded) response.end(this.#body.rest())
+    if (this.#clientGone) this.#leave()
   }
 
-  /** False if it was over before. */
-  function finish(): boolean {
-    if (over) return false
-    over = true
-    overrides.remove()
-    socket.letGo()
-    if (response.closed) socket.tellClosed()
-    else response.once('close', socket.tellClosed)
-    return true
-  }
-
-  function leave(): void {
+  replaceBy(given: Answer): void {
+    if (!this.#finish()) return
+    const response = this.#response
+    if (this.#clientGone || response.writableEnded) {
+      this.#leave()
+      return
+    }
+    if (this.#flowing) breakOff(response)
+    else sendInstead(response, given, this.#baseline)
     ignoreLaterWrites(response)
-    response.emit('close')
   }
 
-  function writeHead(code: number | string, ...rest: unknown[]): ServerResponse {
-    if (status !== undefined) throw new Error('The head of this response was written already.')
+  giveBack(): void {
+    if (this.#finish() && this.#clientGone) this.#response.emit('close')
+  }
+
+  writeHead(code: number | string, rest: readonly unknown[]): ServerResponse {
+    if (this.#status !== undefined) throw new Error('The head of this response was written already.')
+    const response = this.#response
     // As Node does it, and at once: when the answer leaves there is nobody left to throw to.
     const written = Number(code) | 0
     if (written < 100 || written > 999) throw new RangeError(`Invalid status code: ${code}`)
@@ -171,38 +178,111 @@ export function holdResponse(response: ServerResponse, { baseline, maxBytes, soc
     }
     mergeHeaders(response, rest.find((argument) => typeof argument === 'object' && argument !== null) as HeadersArgument)
     response.statusCode = written
-    status = written
-    overrides.show('headersSent', true)
-    overrides.show('_header', 'held')
+    this.#status = written
+    this.#overrides.show('_header', 'held')
+    this.#seem()
     return response
   }
 
-  function writeHeadIfNeeded(): void {
+  writeHeadIfNeeded(): void {
     // By its name, so that whoever put something in front of it meanwhile has their say.
-    if (status === undefined) response.writeHead(response.statusCode)
+    if (this.#status === undefined) this.#response.writeHead(this.#response.statusCode)
   }
 
-  function flow(bytes: Uint8Array, done: Callback | undefined): boolean {
-    if (clientGone) {
+  write(chunk: Chunk, encoding?: BufferEncoding | Callback, callback?: Callback): boolean {
+    const done = typeof encoding === 'function' ? encoding : callback
+    const piece = bytesOf(chunk, encoding)
+    if (this.#over || this.#ended) {
+      if (done) process.nextTick(done, this.#over ? null : new Error('The response was ended already.'))
+      return this.#over
+    }
+    this.writeHeadIfNeeded()
+    return this.#body.write(piece, typeof chunk === 'string', done)
+  }
+
+  end(args: readonly EndArgument[]): ServerResponse {
+    const response = this.#response
+    if (this.#over) return response
+    const [chunk, encoding] = args
+    const piece = chunk === undefined || chunk === null || typeof chunk === 'function' ? undefined : bytesOf(chunk, encoding)
+    if (!this.#ended) this.writeHeadIfNeeded()
+    const done = args.find((argument) => typeof argument === 'function')
+    if (done) response.once('finish', done)
+    if (this.#ended) return response
+    if (piece) this.#body.write(piece, typeof chunk === 'string')
+    this.#ended = true
+    this.#overrides.show('finished', true)
+    this.#seem()
+    this.#resolve(this.#body.kept(this.#status as number, changedHeaders(response, this.#baseline)))
+    return response
+  }
+
+  destroy(error: Error | undefined): ServerResponse {
+    const response = this.#response
+    // A framework does that to a handler which answers twice; the first answer is whole, and on its way.
+    if (this.#ended || !this.#finish()) return response
+    this.#reject(error ?? new Error('The handler destroyed its response.'))
+    if (this.#clientGone) this.#leave()
+    else response.destroy(error)
+    return response
+  }
+
+  emit(event: string, details: readonly unknown[]): boolean {
+    const response = this.#response
+    if (this.#over) return this.#overrides.inherited('emit').call(response, event, ...details)
+    this.#overrides.hideChanges()
+    if (event !== 'close' && event !== 'finish') return this.#overrides.original('emit').call(response, event, ...details)
+    this.#clientGone = true
+    // Whoever waits for the client to read on would wait for ever.
+    if (this.#flowing) response.emit('drain')
+    return true
+  }
+
+  /** Who compresses in front of us sends those who wait for 'drain' to a stream of theirs, where we could not wake them. */
+  on(event: string, listener: () => void): ServerResponse {
+    const on = event === 'drain' ? this.#overrides.inherited('on') : this.#overrides.original('on')
+    return on.call(this.#response, event, listener)
+  }
+
+  flow(bytes: Uint8Array, done: Callback | undefined): boolean {
+    if (this.#clientGone) {
       if (done) process.nextTick(done)
       return true
     }
-    if (!flowing) startFlowing()
+    if (!this.#flowing) this.#startFlowing()
     // That the client has gone is no error of the handler's.
-    return overrides.original('write').call(response, bytes, 'utf8', () => done?.())
+    return this.#overrides.original('write').call(this.#response, bytes, 'utf8', () => done?.())
   }
 
-  function startFlowing(): void {
-    flowing = true
-    overrides.remove(neededToWrite)
-    response.statusCode = status as number
+  #startFlowing(): void {
+    const response = this.#response
+    this.#flowing = true
+    this.#overrides.remove(neededToWrite)
+    response.statusCode = this.#status as number
     let telling = false
     // See above: those who wait for us, and not for who compresses, are told by us.
-    overrides.replaced('on')?.call(response, 'drain', () => {
+    this.#overrides.replaced('on')?.call(response, 'drain', () => {
       if (telling) return
       telling = true
       response.emit('drain')
       telling = false
     })
   }
+
+  /** False if it was over before. */
+  #finish(): boolean {
+    if (this.#over) return false
+    this.#over = true
+    this.#overrides.remove()
+    this.#socket.letGo()
+    this.#socket.tellWhenClosed(this.#response)
+    return true
+  }
+
+  #leave(): void {
+    ignoreLaterWrites(this.#response)
+    this.#response.emit('close')
+  }
 }
+
+const ignore = () => {}

@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 
 /** A connection as a handler sees it to which its client must not matter. */
@@ -7,8 +8,8 @@ export interface HeldSocket {
   isDestroyed(): boolean
   /** The exchange is over: from now on it is what it seems. */
   letGo(): void
-  /** Tells those who waited for the end of the connection. */
-  tellClosed(): void
+  /** Tells those who waited for the end of the connection, when that of the response is told. */
+  tellWhenClosed(response: ServerResponse): void
 }
 
 /** What would tell a handler that its client has gone. */
@@ -29,51 +30,78 @@ type Listener = (...args: unknown[]) => void
  * Body parsers and on-finished ask the socket whether anybody is still there, and a framework that cannot answer any more destroys it.
  * The first must not stop work that has begun; the second is the handler's own word, and must not be lost.
  */
-export function holdSocket(socket: Socket, destroy: (error?: Error) => void): HeldSocket {
-  let waiting: { event: string; listener: Listener }[] = []
-  let held = true
+export function holdSocket(socket: Socket, response: ServerResponse): HeldSocket {
+  return new Held(socket, response)
+}
 
-  const seeming: Socket = new Proxy(socket, {
-    get(target, name) {
-      if (held && (name === 'readable' || name === 'writable')) return true
-      if (held && name === 'destroyed') return false
-      const value: unknown = Reflect.get(target, name, target)
-      if (typeof value !== 'function') return value
-      if (held && destroying.has(name)) return destroyAll
-      const method = value.bind(target)
-      if (adding.has(name)) return (event: string, listener: Listener) => listen(event, listener, method)
-      if (removing.has(name)) return (event: string, listener: Listener) => unlisten(event, listener, method)
-      return method
-    },
-    set: (target, name, value) => Reflect.set(target, name, value, target),
-  })
-  return {
-    seeming,
-    isDestroyed: () => socket.destroyed,
-    letGo() {
-      held = false
-    },
-    tellClosed() {
-      const listeners = waiting.filter(({ event }) => event === 'close')
-      waiting = []
-      for (const { listener } of listeners) listener.call(socket, false)
-    },
+/** The handler of the proxy, too. */
+class Held implements HeldSocket, ProxyHandler<Socket> {
+  readonly seeming: Socket
+  readonly #socket: Socket
+  readonly #response: ServerResponse
+  #waiting: { event: string; listener: Listener }[] | undefined
+  #isHeld = true
+
+  constructor(socket: Socket, response: ServerResponse) {
+    this.#socket = socket
+    this.#response = response
+    this.seeming = new Proxy(socket, this)
   }
 
-  function destroyAll(error?: Error): Socket {
-    destroy(error)
-    return seeming
+  get(target: Socket, name: PropertyKey): unknown {
+    const isHeld = this.#isHeld
+    if (isHeld && (name === 'readable' || name === 'writable')) return true
+    if (isHeld && name === 'destroyed') return false
+    const value: unknown = Reflect.get(target, name, target)
+    if (typeof value !== 'function') return value
+    if (isHeld && destroying.has(name)) return (error?: Error) => this.#destroy(error)
+    const method = value.bind(target)
+    if (adding.has(name)) return (event: string, listener: Listener) => this.#listen(event, listener, method)
+    if (removing.has(name)) return (event: string, listener: Listener) => this.#unlisten(event, listener, method)
+    return method
   }
 
-  function listen(event: string, listener: Listener, add: typeof socket.on): Socket {
-    if (held && hidden.has(event)) waiting.push({ event, listener })
-    else add(event, listener)
-    return seeming
+  set(target: Socket, name: PropertyKey, value: unknown): boolean {
+    return Reflect.set(target, name, value, target)
   }
 
-  function unlisten(event: string, listener: Listener, remove: typeof socket.off): Socket {
-    waiting = waiting.filter((other) => other.event !== event || other.listener !== listener)
+  isDestroyed(): boolean {
+    return this.#socket.destroyed
+  }
+
+  letGo(): void {
+    this.#isHeld = false
+  }
+
+  tellWhenClosed(response: ServerResponse): void {
+    // From now on nobody comes to wait here.
+    if (!this.#waiting) return
+    if (response.closed) this.#tellClosed()
+    else response.once('close', () => this.#tellClosed())
+  }
+
+  #tellClosed(): void {
+    const listeners = this.#waiting?.filter(({ event }) => event === 'close') ?? []
+    this.#waiting = undefined
+    for (const { listener } of listeners) listener.call(this.#socket, false)
+  }
+
+  #destroy(error: Error | undefined): Socket {
+    this.#response.destroy(error)
+    return this.seeming
+  }
+
+  #listen(event: string, listener: Listener, add: Socket['on']): Socket {
+    if (this.#isHeld && hidden.has(event)) {
+      this.#waiting ??= []
+      this.#waiting.push({ event, listener })
+    } else add(event, listener)
+    return this.seeming
+  }
+
+  #unlisten(event: string, listener: Listener, remove: Socket['off']): Socket {
+    this.#waiting = this.#waiting?.filter((other) => other.event !== event || other.listener !== listener)
     remove(event, listener)
-    return seeming
+    return this.seeming
   }
 }

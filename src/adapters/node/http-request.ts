@@ -15,23 +15,40 @@ export interface NodeRequest<Native> {
 }
 
 /** `whenWhole` is called when all bytes of the body have been read. */
-export function httpRequest<Native>(
-  { native, request, url = request.url ?? '/', parser, body: given }: NodeRequest<Native>,
-  reading: BodyReading,
-  whenWhole?: () => void,
-): HttpRequest<Native> {
-  const queryAt = url.indexOf('?')
-  return {
-    native,
-    method: request.method ?? 'GET',
-    path: queryAt === -1 ? url : url.slice(0, queryAt),
-    query: queryAt === -1 ? '' : url.slice(queryAt + 1),
-    headerLines: (name) => linesOf(request, name.toLowerCase()),
-    async body() {
-      const body = given ?? (await readBody(request, reading, parser))
-      if ('bytes' in body) whenWhole?.()
-      return body
-    },
+export function httpRequest<Native>(request: NodeRequest<Native>, reading: BodyReading, whenWhole?: () => void): HttpRequest<Native> {
+  return new Incoming(request, reading, whenWhole)
+}
+
+class Incoming<Native> implements HttpRequest<Native> {
+  readonly native: Native
+  readonly method: string
+  readonly path: string
+  readonly query: string
+  readonly #of: NodeRequest<Native>
+  readonly #reading: BodyReading
+  readonly #whenWhole: (() => void) | undefined
+
+  constructor(of: NodeRequest<Native>, reading: BodyReading, whenWhole: (() => void) | undefined) {
+    const { native, request, url = request.url ?? '/' } = of
+    const queryAt = url.indexOf('?')
+    this.native = native
+    this.method = request.method ?? 'GET'
+    this.path = queryAt === -1 ? url : url.slice(0, queryAt)
+    this.query = queryAt === -1 ? '' : url.slice(queryAt + 1)
+    this.#of = of
+    this.#reading = reading
+    this.#whenWhole = whenWhole
+  }
+
+  headerLines(name: string): string[] {
+    return linesOf(this.#of.request, name.toLowerCase())
+  }
+
+  async body(): Promise<HttpBody> {
+    const { body: given, request, parser } = this.#of
+    const body = given ?? (await readBody(request, this.#reading, parser))
+    if ('bytes' in body) this.#whenWhole?.()
+    return body
   }
 }
 

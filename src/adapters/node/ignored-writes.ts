@@ -9,25 +9,38 @@ import type { Callback } from './written-bytes.js'
  * destroy the connection.
  */
 export function ignoreLaterWrites(response: ServerResponse): void {
-  const ignore = () => {
-    response.off('finish', ignore).off('close', ignore)
-    const overrides = new Overrides(response)
-    for (const name of ['setHeader', 'setHeaders', 'appendHeader', 'removeHeader', 'writeHead', 'flushHeaders', 'addTrailers']) {
-      overrides.method(name, () => response)
-    }
-    overrides.method('write', (...args) => {
-      tellWritten(args)
-      return true
-    })
-    overrides.method('end', (...args) => {
-      tellWritten(args)
-      return response
-    })
-    overrides.value('headersSent', false)
-  }
   // Somebody in front of us may end it later (a session that is saved first), with the methods that it has now.
-  if (response.headersSent || response.destroyed) ignore()
-  else response.once('finish', ignore).once('close', ignore)
+  if (response.headersSent || response.destroyed) ignoreWrites(response)
+  else response.once('finish', ignoreFromNowOn).once('close', ignoreFromNowOn)
+}
+
+function ignoreFromNowOn(this: ServerResponse): void {
+  this.off('finish', ignoreFromNowOn).off('close', ignoreFromNowOn)
+  ignoreWrites(this)
+}
+
+const headMethods = ['setHeader', 'setHeaders', 'appendHeader', 'removeHeader', 'writeHead', 'flushHeaders', 'addTrailers'] as const
+
+function ignoreWrites(response: ServerResponse): void {
+  const overrides = new Overrides(response)
+  for (const name of headMethods) overrides.method(name, self)
+  overrides.method('write', ignoredWrite)
+  overrides.method('end', ignoredEnd)
+  overrides.value('headersSent', false)
+}
+
+function self(this: ServerResponse): ServerResponse {
+  return this
+}
+
+function ignoredWrite(...args: readonly unknown[]): boolean {
+  tellWritten(args)
+  return true
+}
+
+function ignoredEnd(this: ServerResponse, ...args: readonly unknown[]): ServerResponse {
+  tellWritten(args)
+  return this
 }
 
 /**

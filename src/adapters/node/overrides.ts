@@ -1,64 +1,106 @@
-interface Override {
-  readonly name: PropertyKey
-  /** The own property that was there; undefined if there was none. */
-  readonly before: PropertyDescriptor | undefined
-  /** Whether it is Node's own data property with another value in it for a while, and which: what is set meanwhile is the real one. */
-  readonly inPlace: boolean
-  shown?: unknown
+/** There was no own property. */
+const absent = Symbol('absent')
+
+/** An own property that is more than a value: it comes back as it was defined. */
+class Defined {
+  constructor(readonly descriptor: PropertyDescriptor) {}
 }
+
+/** In the place of what is seen, of an override that hides no changes: how it came there. */
+const assigned = Symbol('assigned')
+const defined = Symbol('defined')
+
+/** What an accessor shows. */
+class Accessed {
+  constructor(public shown: unknown) {}
+}
+
+/** Each override is three elements of the list: its name, what was there before, and what is seen instead. */
+const [before, shown, elements] = [1, 2, 3]
 
 /**
  * Own properties that stand in front of an object's real ones for a while. Others may have put some there before us (compression,
  * on-headers): those come back.
  *
- * All requests of a service pass here, so it keeps to what V8 has one shape for: properties are assigned where that does the same as
- * defining them, an accessor is the last resort, and the last one that came is the first to go. With accessors it took 26 µs to hold a
- * response, whose shape was like no other's; so it takes 3 µs.
+ * All requests of a service pass here, so it keeps to what V8 has one shape for. Properties are assigned where that does the same as
+ * defining them, and are not deleted: an object that loses a property which was not its last becomes a dictionary, and all code that meets
+ * it slower, Node's own included. And it makes one list instead of an object for each override: what requests hold while they wait is what
+ * the garbage collector copies.
  */
 export class Overrides<Target extends object> {
-  readonly #overrides: Override[] = []
+  readonly #list: unknown[] = []
 
   constructor(readonly target: Target) {}
 
+  /**
+   * What is set meanwhile is gone with it. One function for all objects, please: with one for each, no two have the same shape. Afterwards
+   * the inherited function stays as the object's own.
+   */
   method(name: PropertyKey, method: (...args: never[]) => unknown): void {
     this.property(name, method)
   }
 
-  /** What is set meanwhile is gone with it. */
+  /** The same for what is no function. */
   property(name: PropertyKey, value: unknown): void {
-    const before = Object.getOwnPropertyDescriptor(this.target, name)
-    this.#overrides.push({ name, before, inPlace: false })
-    if (before && !before.writable) this.#define(name, value)
-    else this.#set(name, value)
+    if (!Object.hasOwn(this.target, name)) {
+      this.#list.push(name, absent, assigned)
+      this.#set(name, value)
+      return
+    }
+    const descriptor = Object.getOwnPropertyDescriptor(this.target, name) as PropertyDescriptor
+    this.#list.push(name, new Defined(descriptor), assigned)
+    if (descriptor.writable) this.#set(name, value)
+    else this.#define(name, value)
   }
 
   /** What is set meanwhile reaches the real property, and is not seen before the override is gone: see `hideChanges()`. */
-  value(name: PropertyKey, shown: unknown): void {
-    const before = Object.getOwnPropertyDescriptor(this.target, name)
-    const override: Override = { name, before, inPlace: before?.writable === true, shown }
-    this.#overrides.push(override)
-    if (override.inPlace) this.#set(name, shown)
+  value(name: PropertyKey, value: unknown): void {
+    const descriptor = Object.getOwnPropertyDescriptor(this.target, name)
+    // Node's own data property has another value in it for a while.
+    if (descriptor?.writable) {
+      this.#list.push(name, descriptor.value, value)
+      this.#set(name, value)
+      return
+    }
+    const was = descriptor ? new Defined(descriptor) : absent
     // Which of them are properties and which have a setter differs between versions of Node.
-    else if (before || hasSetter(this.target, name)) this.#defineAccessor(override)
-    else this.#define(name, shown)
+    if (descriptor || hasSetter(this.target, name)) {
+      const accessed = new Accessed(value)
+      this.#list.push(name, was, accessed)
+      this.#defineAccessor(name, descriptor, accessed)
+    } else {
+      this.#list.push(name, was, defined)
+      this.#define(name, value)
+    }
   }
 
-  /** Changes what is seen, while the override is there. */
-  show(name: PropertyKey, shown: unknown): void {
-    const override = this.#find(name)
-    if (!override) return
-    override.shown = shown
-    if (override.inPlace || !hasSetter(this.target, name)) this.#set(name, shown)
+  /** Changes what is seen. Where that is seen already, because the object derives it from others that are overridden, nothing is done. */
+  show(name: PropertyKey, value: unknown): void {
+    if (this.#get(name) === value) return
+    const at = this.#placeOf(name)
+    if (at === -1) {
+      this.value(name, value)
+      return
+    }
+    const seen = this.#list[at + shown]
+    if (seen instanceof Accessed) {
+      seen.shown = value
+      return
+    }
+    if (isInPlace(seen)) this.#list[at + shown] = value
+    this.#set(name, value)
   }
 
   /** Node sets properties of its own, and emits an event when it has: before anybody hears of it, they are as they should seem. */
   hideChanges(): void {
-    for (const { inPlace, name, before, shown } of this.#overrides) {
-      if (!inPlace) continue
+    for (let at = 0; at < this.#list.length; at += elements) {
+      const seen = this.#list[at + shown]
+      if (!isInPlace(seen)) continue
+      const name = this.#list[at] as PropertyKey
       const now = this.#get(name)
-      if (now === shown) continue
-      ;(before as PropertyDescriptor).value = now
-      this.#set(name, shown)
+      if (now === seen) continue
+      this.#list[at + before] = now
+      this.#set(name, seen)
     }
   }
 
@@ -69,7 +111,9 @@ export class Overrides<Target extends object> {
 
   /** What somebody else had put there before us; undefined if nobody had. */
   replaced<Name extends keyof Target>(name: Name): Target[Name] | undefined {
-    return this.#find(name)?.before?.value
+    const at = this.#placeOf(name)
+    const was = at === -1 ? undefined : this.#list[at + before]
+    return was instanceof Defined ? was.descriptor.value : undefined
   }
 
   /** What is behind all of them. */
@@ -80,18 +124,28 @@ export class Overrides<Target extends object> {
   /** Default: all of them. */
   remove(names?: readonly PropertyKey[]): void {
     this.hideChanges()
-    for (let index = this.#overrides.length - 1; index >= 0; index -= 1) {
-      const { name, before, inPlace } = this.#overrides[index] as Override
-      if (names && !names.includes(name)) continue
-      this.#overrides.splice(index, 1)
-      if (inPlace) this.#set(name, before?.value)
-      else if (before) Object.defineProperty(this.target, name, before)
-      else delete (this.target as Record<PropertyKey, unknown>)[name]
+    for (let at = this.#list.length - elements; at >= 0; at -= elements) {
+      if (names && !names.includes(this.#list[at] as PropertyKey)) continue
+      this.#restore(at)
+      if (names) this.#list.splice(at, elements)
     }
+    if (!names) this.#list.length = 0
   }
 
-  #find(name: PropertyKey): Override | undefined {
-    return this.#overrides.find((override) => override.name === name)
+  #restore(at: number): void {
+    const name = this.#list[at] as PropertyKey
+    const was = this.#list[at + before]
+    const seen = this.#list[at + shown]
+    if (isInPlace(seen)) this.#set(name, was)
+    else if (was instanceof Defined) Object.defineProperty(this.target, name, was.descriptor)
+    else if (seen === assigned) this.#set(name, this.inherited(name as keyof Target))
+    // A getter is behind it.
+    else delete (this.target as Record<PropertyKey, unknown>)[name]
+  }
+
+  #placeOf(name: PropertyKey): number {
+    for (let at = 0; at < this.#list.length; at += elements) if (this.#list[at] === name) return at
+    return -1
   }
 
   #get(name: PropertyKey): unknown {
@@ -106,15 +160,18 @@ export class Overrides<Target extends object> {
     Object.defineProperty(this.target, name, { value, configurable: true, writable: true, enumerable: false })
   }
 
-  #defineAccessor(override: Override): void {
-    const { name, before } = override
-    const get = () => override.shown
+  #defineAccessor(name: PropertyKey, was: PropertyDescriptor | undefined, accessed: Accessed): void {
+    const get = () => accessed.shown
     const set = (value: unknown) => {
-      if (before && 'value' in before) before.value = value
+      if (was && 'value' in was) was.value = value
       else Reflect.set(Object.getPrototypeOf(this.target), name, value, this.target)
     }
     Object.defineProperty(this.target, name, { get, set, configurable: true, enumerable: false })
   }
+}
+
+function isInPlace(seen: unknown): boolean {
+  return seen !== assigned && seen !== defined && !(seen instanceof Accessed)
 }
 
 function hasSetter(target: object, name: PropertyKey): boolean {

@@ -44,50 +44,83 @@ function readBuffered(request: IncomingMessage, maxBytes: number): HttpBody {
  * was read, so whoever comes later finds a fresh stream. With `arrived`, it is hashed on the way.
  */
 function readArriving(request: IncomingMessage, maxBytes: number, arrived: ArrivingBody | undefined): Promise<HttpBody> {
-  return new Promise((resolve) => {
-    const overrides = new Overrides(request)
-    const pieces: Uint8Array[] = []
-    let size = 0
-    const settle = (body: HttpBody) => {
-      request.off('close', incomplete)
-      overrides.remove()
-      resolve(body)
-    }
-    const incomplete = () => settle({ failed: 'incomplete' })
-    request.once('close', incomplete)
+  return new Promise((resolve) => new Arriving(request, maxBytes, arrived, resolve).begin())
+}
 
-    overrides.method('push', (chunk: Buffer | string | null, encoding?: BufferEncoding) => {
-      return chunk === null ? passOn() : take(toBytes(chunk, encoding))
-    })
-    if (request.readableLength > 0) take(toBytes(readQuietly(request), request.readableEncoding))
+const arriving = Symbol('oncekey.arriving')
+
+type Reading = IncomingMessage & { [arriving]: Arriving }
+
+/** The same functions for all requests: see `Overrides`. */
+function push(this: Reading, chunk: Buffer | string | null, encoding?: BufferEncoding): boolean {
+  return chunk === null ? this[arriving].passOn() : this[arriving].take(toBytes(chunk, encoding))
+}
+
+function closed(this: Reading): void {
+  this[arriving].settle({ failed: 'incomplete' })
+}
+
+class Arriving {
+  readonly #request: IncomingMessage
+  readonly #maxBytes: number
+  readonly #arrived: ArrivingBody | undefined
+  readonly #resolve: (body: HttpBody) => void
+  readonly #overrides: Overrides<IncomingMessage>
+  readonly #pieces: Uint8Array[] = []
+  #size = 0
+
+  constructor(request: IncomingMessage, maxBytes: number, arrived: ArrivingBody | undefined, resolve: (body: HttpBody) => void) {
+    this.#request = request
+    this.#maxBytes = maxBytes
+    this.#arrived = arrived
+    this.#resolve = resolve
+    ;(request as Reading)[arriving] = this
+    this.#overrides = new Overrides(request)
+  }
+
+  begin(): void {
+    const request = this.#request
+    request.once('close', closed)
+    this.#overrides.method('push', push)
+    if (request.readableLength > 0) this.take(toBytes(readQuietly(request), request.readableEncoding))
     request.read(0)
+  }
 
-    function take(chunk: Uint8Array): boolean {
-      pieces.push(chunk)
-      size += chunk.length
-      if (size <= maxBytes) {
-        arrived?.add(chunk)
-        return true
-      }
-      settle({ failed: 'too_large' })
-      // It need not be the end of the request: whoever wants it has it whole.
-      return pushAll(pieces)
+  take(chunk: Uint8Array): boolean {
+    this.#pieces.push(chunk)
+    this.#size += chunk.length
+    if (this.#size <= this.#maxBytes) {
+      this.#arrived?.add(chunk)
+      return true
     }
+    this.settle({ failed: 'too_large' })
+    // It need not be the end of the request: whoever wants it has it whole.
+    return this.#pushAll(this.#pieces)
+  }
 
-    function passOn(): boolean {
-      const body = arrived ? arrivedBody(arrived) : { bytes: Buffer.concat(pieces) }
-      // HTTP/2 ends a request that its client broke off as if it were whole.
-      settle(isAborted(request) ? { failed: 'incomplete' } : body)
-      pushAll(arrived ? pieces : [body.bytes])
-      return request.push(null)
-    }
+  passOn(): boolean {
+    const body = this.#arrived ? arrivedBody(this.#arrived) : { bytes: this.#whole() }
+    // HTTP/2 ends a request that its client broke off as if it were whole.
+    this.settle(isAborted(this.#request) ? { failed: 'incomplete' } : body)
+    this.#pushAll(this.#arrived ? this.#pieces : [body.bytes])
+    return this.#request.push(null)
+  }
 
-    function pushAll(all: readonly Uint8Array[]): boolean {
-      let hasRoom = true
-      for (const piece of all) if (piece.length > 0) hasRoom = request.push(piece)
-      return hasRoom
-    }
-  })
+  settle(body: HttpBody): void {
+    this.#request.off('close', closed)
+    this.#overrides.remove()
+    this.#resolve(body)
+  }
+
+  #whole(): Uint8Array {
+    return this.#pieces.length === 1 ? (this.#pieces[0] as Uint8Array) : Buffer.concat(this.#pieces)
+  }
+
+  #pushAll(pieces: readonly Uint8Array[]): boolean {
+    let hasRoom = true
+    for (const piece of pieces) if (piece.length > 0) hasRoom = this.#request.push(piece)
+    return hasRoom
+  }
 }
 
 function arrivedBody(arrived: ArrivingBody): HttpBody & { readonly bytes: Uint8Array } {
@@ -102,11 +135,13 @@ function arrivedBody(arrived: ArrivingBody): HttpBody & { readonly bytes: Uint8A
 /** Not heard by those in front of us who listen to it: they will be told when it is read. */
 function readQuietly(request: IncomingMessage): Buffer | string {
   const overrides = new Overrides(request)
-  overrides.method('emit', () => true)
+  overrides.method('emit', heardByNobody)
   const read: Buffer | string = request.read()
   overrides.remove()
   return read
 }
+
+const heardByNobody = () => true
 
 /** Somebody in front of us may have chosen to read it as text. */
 function toBytes(read: Buffer | string, encoding?: BufferEncoding | null): Uint8Array {

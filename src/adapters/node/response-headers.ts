@@ -24,13 +24,17 @@ function pairsOf(flat: readonly string[]): HeaderPair[] {
 
 /** The headers that are not as they were in `baseline`, one pair for each line. */
 export function changedHeaders(response: ServerResponse, baseline: OutgoingHttpHeaders): HeaderPair[] {
-  return Object.entries(response.getHeaders()).flatMap(([name, value]): HeaderPair[] => {
+  const changed: HeaderPair[] = []
+  for (const name of response.getHeaderNames()) {
+    const value = response.getHeader(name)
     // The id of a request is told again at its replays, whoever set it.
     const same = name !== 'request-id' && String(baseline[name]) === String(value)
     // HTTP/2 keeps the status among them.
-    if (value === undefined || same || name.startsWith(':')) return []
-    return (Array.isArray(value) ? value : [value]).map((line) => [name, String(line)])
-  })
+    if (value === undefined || same || name.startsWith(':')) continue
+    if (Array.isArray(value)) for (const line of value) changed.push([name, String(line)])
+    else changed.push([name, String(value)])
+  }
+  return changed
 }
 
 /** Puts an answer on the wire. Headers that were there before stay, unless the answer has its own. */

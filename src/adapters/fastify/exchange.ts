@@ -18,11 +18,14 @@ export function incomingOf(request: FastifyRequest, reading: BodyReading): HttpR
 }
 
 /** Fastify parses the body before any handler, and keeps no bytes. `payload` is what it is going to parse. */
-export async function keepBody(request: FastifyRequest, payload: object, reading: BodyReading): Promise<void> {
+export function keepBody(request: FastifyRequest, payload: object, reading: BodyReading): Promise<void> {
   // Somebody before us reads the request and hands on what they make of it: all that is left is what the parser makes of that.
-  if (payload !== request.raw) return
-  const body = await incomingOf(request, reading).body()
-  Object.defineProperty(request, keptBody, { value: body, configurable: true, enumerable: false })
+  if (payload !== request.raw) return Promise.resolve()
+  return incomingOf(request, reading)
+    .body()
+    .then((body) => {
+      ;(request as Kept)[keptBody] = body
+    })
 }
 
 export function exchangeOf(request: FastifyRequest, reply: FastifyReply): NodeExchange<FastifyRequest> {

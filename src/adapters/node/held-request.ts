@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { type HeldSocket, onFinishedList } from './held-socket.js'
+import { type HeldSocket, hideListeners } from './held-socket.js'
 import { Overrides } from './overrides.js'
 
 /** A request that stays readable after its client has gone. */
@@ -45,7 +45,7 @@ class Held implements HeldRequest {
     this.#overrides.method('destroy', methods.destroy)
     this.#overrides.method('emit', methods.emit)
     this.#overrides.value('socket', socket.seeming)
-    this.#overrides.property(onFinishedList, null)
+    hideListeners(this.#overrides)
   }
 
   destroy(error: Error | undefined): IncomingMessage {

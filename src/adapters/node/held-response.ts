@@ -1,7 +1,7 @@
 import { type OutgoingHttpHeaders, type ServerResponse, validateHeaderValue } from 'node:http'
 import type { Answer } from '../../core/answer.js'
 import { HeldBody } from './held-body.js'
-import { type HeldSocket, onFinishedList } from './held-socket.js'
+import { type HeldSocket, hideListeners } from './held-socket.js'
 import { breakOff } from './http-versions.js'
 import { ignoreLaterWrites, sendInstead } from './ignored-writes.js'
 import { Overrides } from './overrides.js'
@@ -66,9 +66,6 @@ const methods = {
   on(this: Holding, event: string, listener: () => void) {
     return this[held].on(event, listener)
   },
-  /** There is nothing to hold together, and a socket may be in use for another answer. */
-  cork() {},
-  uncork() {},
 }
 
 /** What Node itself goes by when it writes. */
@@ -100,9 +97,6 @@ class Held implements HeldResponse {
       this.#reject = reject
     })
     this.answer.catch(ignore)
-    // The one property that nearly every handler adds: before ours, so that ours are the last, and can be taken away again.
-    const { statusCode } = response
-    response.statusCode = statusCode
     ;(response as Holding)[held] = this
     this.#overrides = new Overrides(response)
     this.#override()
@@ -117,10 +111,8 @@ class Held implements HeldResponse {
     overrides.method('end', methods.end)
     overrides.method('destroy', methods.destroy)
     overrides.method('emit', methods.emit)
-    overrides.method('on', methods.on)
-    overrides.method('cork', methods.cork)
-    overrides.method('uncork', methods.uncork)
-    overrides.property(onFinishedList, null)
+    if (Object.hasOwn(this.#response, 'on')) overrides.method('on', methods.on)
+    hideListeners(overrides)
     overrides.value('_header', null)
     overrides.value('finished', false)
     overrides.value('destroyed', false)

@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import type { Overrides } from './overrides.js'
 
 /** A connection as a handler sees it to which its client must not matter. */
 export interface HeldSocket {
@@ -18,11 +19,20 @@ const adding = new Set<PropertyKey>(['on', 'once', 'addListener', 'prependListen
 const removing = new Set<PropertyKey>(['off', 'removeListener'])
 const destroying = new Set<PropertyKey>(['destroy', 'destroySoon', 'resetAndDestroy'])
 
+/** There is nothing to hold together, and a socket may be in use for another answer. */
+const corking = new Set<PropertyKey>(['cork', 'uncork'])
+const nothing = () => {}
+
+/** Where on-finished keeps its listeners. */
+const onFinishedList = '__onFinished'
+
 /**
- * Where on-finished keeps its listeners. It looks at the socket for the first of them only, so those of middleware behind us would be told
- * with those in front of us: each side gets a list of its own.
+ * On-finished looks at the socket for the first of its listeners only, so those of middleware behind us would be told with those in front of
+ * us: each side gets a list of its own.
  */
-export const onFinishedList = '__onFinished'
+export function hideListeners(overrides: Overrides<object>): void {
+  if (Object.hasOwn(overrides.target, onFinishedList)) overrides.property(onFinishedList, null)
+}
 
 type Listener = (...args: unknown[]) => void
 
@@ -52,8 +62,11 @@ class Held implements HeldSocket, ProxyHandler<Socket> {
     const isHeld = this.#isHeld
     if (isHeld && (name === 'readable' || name === 'writable')) return true
     if (isHeld && name === 'destroyed') return false
+    // What was written to the response has not left, and by this Node tells.
+    if (isHeld && name === 'writableLength') return Math.max(1, target.writableLength)
     const value: unknown = Reflect.get(target, name, target)
     if (typeof value !== 'function') return value
+    if (isHeld && corking.has(name)) return nothing
     if (isHeld && destroying.has(name)) return (error?: Error) => this.#destroy(error)
     const method = value.bind(target)
     if (adding.has(name)) return (event: string, listener: Listener) => this.#listen(event, listener, method)

@@ -44,9 +44,13 @@ class Incoming<Native> implements HttpRequest<Native> {
     return linesOf(this.#of.request, name.toLowerCase())
   }
 
-  async body(): Promise<HttpBody> {
+  body(): Promise<HttpBody> {
     const { body: given, request, parser } = this.#of
-    const body = given ?? (await readBody(request, this.#reading, parser))
+    const body = given ?? readBody(request, this.#reading, parser)
+    return body instanceof Promise ? body.then((read) => this.#read(read)) : Promise.resolve(this.#read(body))
+  }
+
+  #read(body: HttpBody): HttpBody {
     if ('bytes' in body) this.#whenWhole?.()
     return body
   }

@@ -11,7 +11,7 @@ interface Parsed {
 }
 
 /** Reads the whole body of a request, and leaves it there to be read again as if nobody had. */
-export async function readBody(request: IncomingMessage, reading: BodyReading, parser: Parsed = request as Parsed): Promise<HttpBody> {
+export function readBody(request: IncomingMessage, reading: BodyReading, parser: Parsed = request as Parsed): HttpBody | Promise<HttpBody> {
   const { maxBodyBytes: maxBytes } = reading
   // Some parsers make an object of nothing.
   if (!hasBody(request)) return { bytes: new Uint8Array() }

@@ -1,4 +1,5 @@
 import type { FastifyContextConfig, FastifyInstance, FastifyReply, FastifyRequest, RouteShorthandOptionsWithHandler } from 'fastify'
+import type { Answer } from '../core/answer.js'
 import type { Once } from '../create-once.js'
 import { type Idempotency, idempotencyOf } from '../http/idempotency.js'
 import type { IdempotencyOptions, ServeOptions, StatusOptions } from '../http/options.js'
@@ -6,7 +7,7 @@ import { type Servable, type Service, serviceOf } from '../http/serve.js'
 import { statusOf } from '../http/status.js'
 import { type Message, type Receiver, type WebhookOptions, webhookOf } from '../http/webhook.js'
 import { exchangeOf, incomingOf, keepBody } from './fastify/exchange.js'
-import { enter, respond } from './node/exchange.js'
+import { begin, concludeLater, type NodeExchange, respond, sendOff } from './node/exchange.js'
 
 export * from '../http/for-adapters.js'
 
@@ -54,12 +55,16 @@ export function idempotency<Tx>(once: Once<Tx>, options: IdempotencyOptions<Fast
 
   function protect(request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void): void {
     const layer = layerOf(request)
-    if (!layer) done()
-    else
-      enter(layer, exchangeOf(request, reply)).then((way) => {
-        if (way === 'answered') reply.hijack()
-        done()
-      }, done)
+    if (!layer) {
+      done()
+      return
+    }
+    const exchange = exchangeOf(request, reply)
+    begin(layer, exchange).then((begun) => {
+      if (begun.kind === 'run') concludeLater(exchange, begun)
+      const trouble = begun.kind === 'answer' ? answered(reply, exchange, begun.answer) : undefined
+      done(trouble)
+    }, done)
   }
 
   function layerOf({ is404, routeOptions: { config } }: FastifyRequest): Idempotency<FastifyRequest, Tx> | null {
@@ -76,6 +81,17 @@ export function idempotency<Tx>(once: Once<Tx>, options: IdempotencyOptions<Fast
 
   // As fastify-plugin does it: the hooks belong to the instance that registers it.
   return Object.assign(idempotencyPlugin, { [Symbol.for('skip-override')]: true, [Symbol.for('fastify.display-name')]: 'oncekey' })
+}
+
+/** Sends an answer in the place of the handler's. Returns what others in front of us throw at that. */
+function answered(reply: FastifyReply, exchange: NodeExchange<FastifyRequest>, answer: Answer): Error | undefined {
+  try {
+    sendOff(exchange, answer)
+    reply.hijack()
+    return undefined
+  } catch (error) {
+    return error as Error
+  }
 }
 
 /** Anything else, such as `true`, says nothing more than that the route is protected. */

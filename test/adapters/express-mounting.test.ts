@@ -18,6 +18,16 @@ describe.each(frameworks)('%s', (_, framework) => {
     expect((await service.send()).lines('idempotent-replayed')).toEqual(['true'])
   })
 
+  test('a tenant that cannot be found, with nothing thrown to say why: the handler does not run', async () => {
+    const service = await startExpress(framework, database, (app, { protect, ran, keepErrors }) => {
+      app.use(protect({ tenant: () => Promise.reject(undefined) }))
+      app.post('/work', (_request, response) => void response.send(`run ${ran()}`))
+      app.use(keepErrors)
+    })
+    expect((await service.send()).status).toBe(500)
+    expect(service.runs()).toBe(0)
+  })
+
   test('one that lets a request pass leaves it to the next one', async () => {
     const service = await startExpress(framework, database, (app, { protect, ran }) => {
       app.use(protect({ key: header('X-Other-Key') }))

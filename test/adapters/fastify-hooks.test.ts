@@ -274,3 +274,13 @@ test('runOf(once, request) is the run: its attempt, its key, and phases that are
   expect(phases).toBe(1)
   expect(jsonOf(await service.send({ key: null }))).toEqual({ run: 'none' })
 })
+
+test('a tenant that cannot be found, with nothing thrown to say why: the handler does not run', async () => {
+  let runs = 0
+  const service = await startProtected(database, (app) => void app.post('/work', async () => ({ runs: ++runs })), {
+    options: { tenant: () => Promise.reject(undefined) },
+  })
+
+  expect((await service.send()).status).toBe(500)
+  expect(runs).toBe(0)
+})

@@ -43,9 +43,13 @@ export async function enter<Native, Tx>(
     await send(exchange, begun.answer)
     return 'answered'
   }
-  const { held, outcome } = begun
-  outcome.then((decided) => conclude(exchange.response, held, decided))
+  concludeLater(exchange, begun)
   return 'run'
+}
+
+/** The handler runs now. When its answer is stored, it is sent. */
+export function concludeLater({ response }: NodeExchange<unknown>, { held, outcome }: Extract<Begun, { kind: 'run' }>): void {
+  outcome.then((decided) => conclude(response, held, decided))
 }
 
 const passes: Begun = { kind: 'pass' }
@@ -128,7 +132,7 @@ class Entry<Native, Tx> {
 
   #failed(error: unknown): Outcome {
     this.#end()
-    this.#reject(error)
+    this.#reject(errorOf(error))
     // Once the handler has begun, its framework has had its turn: there is nobody left to tell but the client.
     return { kind: 'answer', answer: reply(500) }
   }
@@ -152,18 +156,33 @@ export function conclude(response: ServerResponse, held: HeldResponse, decided: 
 }
 
 /** Resolves when the answer has left, or has nowhere to go: only then does a framework get its turn again, and finds it done. */
-function send({ response, baseline }: NodeExchange<unknown>, answer: Answer): Promise<void> {
+function send(exchange: NodeExchange<unknown>, answer: Answer): Promise<void> {
+  const { response } = exchange
   return new Promise((resolve) => {
     if (isGone(response)) return resolve()
     response.once('finish', resolve).once('close', resolve)
-    sendAnswer(response, answer, baseline)
-    ignoreLaterWrites(response)
+    sendOff(exchange, answer)
   })
+}
+
+/** The same without waiting, for a framework that was told to leave the response alone. */
+export function sendOff({ response, baseline }: NodeExchange<unknown>, answer: Answer): void {
+  if (isGone(response)) return
+  sendAnswer(response, answer, baseline)
+  ignoreLaterWrites(response)
 }
 
 /** Runs the operation and sends its answer. What the operation's body throws comes out of here, with nothing sent. */
 export async function respond<Native>(service: Service<Native>, exchange: NodeExchange<Native>): Promise<void> {
-  await send(exchange, await answerOf(service, exchange))
+  const answer = await answerOf(service, exchange).catch((error: unknown) => {
+    throw errorOf(error)
+  })
+  await send(exchange, answer)
+}
+
+/** Express and Fastify take an error that is nothing for none, and would go on to the handler. */
+function errorOf(thrown: unknown): unknown {
+  return thrown || new Error(`Something threw ${String(thrown)} instead of an error.`)
 }
 
 /** The same, without sending it. */

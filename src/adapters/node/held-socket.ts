@@ -63,7 +63,7 @@ class Held implements HeldSocket, ProxyHandler<Socket> {
     if (isHeld && (name === 'readable' || name === 'writable')) return true
     if (isHeld && name === 'destroyed') return false
     // What was written to the response has not left, and by this Node tells.
-    if (isHeld && name === 'writableLength') return Math.max(1, target.writableLength)
+    if (isHeld && name === 'writableLength') return Math.max(1, target.writableLength || 0)
     const value: unknown = Reflect.get(target, name, target)
     if (typeof value !== 'function') return value
     if (isHeld && corking.has(name)) return nothing

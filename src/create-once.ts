@@ -10,6 +10,7 @@ import { type PolicyOptions, resolvePolicy } from './core/policy.js'
 import { sealedStore } from './core/sealed-store.js'
 import type { AuditEntry, Store } from './core/store.js'
 import { AnswerCache } from './engine/answer-cache.js'
+import { Deadlines } from './engine/deadlines.js'
 import { type Logger, logTo } from './engine/event-log.js'
 import { type OnceEvent, reporter } from './engine/events.js'
 import { type ExecuteOptions, execute } from './engine/execute.js'
@@ -180,16 +181,18 @@ export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
   const keepAnswer = answerKeeper({ maxAnswerBytes, neverStore: options.neverStore, redact: options.redact })
   // Always: what was sealed once is opened or refused, and never sent to a client as it is.
   const store = sealedStore(options.store, options.encryption)
+  const deadlines = new Deadlines(clock)
   const onEnqueued = new Set<(ref: KeyRef) => void>()
   const onStaged = new Set<() => void>()
   const parts: EngineParts = {
     store,
     clock,
     random,
+    deadlines,
     report,
     reportWorker,
     span: telemetry && guardedSpan(telemetry),
-    leaseKeeper: new LeaseKeeper({ store, clock, random, report, apart: telemetry && guardedApart(telemetry) }),
+    leaseKeeper: new LeaseKeeper({ store, clock, random, deadlines, report, apart: telemetry && guardedApart(telemetry) }),
     running: new RunningWork(clock),
     answers: answerCache === undefined ? undefined : new AnswerCache(clock, answerCache.maxBytes),
     defaults: options,

@@ -1,10 +1,9 @@
-import type { Clock, Random } from '../core/clock.js'
 import { OncekeyError } from '../core/errors.js'
 import type { KeyRef } from '../core/key.js'
 import type { Lease } from '../core/record.js'
 import type { KeyStore } from '../core/store.js'
 import type { Report } from './events.js'
-import { patiently } from './patience.js'
+import { type PatienceParts, patiently } from './patience.js'
 
 export interface HoldOptions {
   readonly lease: Lease
@@ -120,10 +119,8 @@ class Held implements Holding {
 /** A lease is renewed three times before it runs out: one heartbeat may fail. */
 const beatsPerLease = 3
 
-export interface LeaseKeeperParts {
+export interface LeaseKeeperParts extends PatienceParts {
   readonly store: Pick<KeyStore, 'keyHeartbeat'>
-  readonly clock: Clock
-  readonly random: Random
   readonly report: Report
   /** Calls its argument outside of the context of any request. Default: just calls it. */
   readonly apart?: ((work: () => void) => void) | undefined

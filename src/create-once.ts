@@ -6,7 +6,7 @@ import { createFingerprinter, type FingerprintOptions } from './core/fingerprint
 import { answerKeeper } from './core/kept-answer.js'
 import type { KeyRef } from './core/key.js'
 import type { EncryptionOptions } from './core/key-ring.js'
-import { type PolicyOptions, resolvePolicy } from './core/policy.js'
+import { type PolicyOptions, policyResolver, resolvePolicy } from './core/policy.js'
 import { sealedStore } from './core/sealed-store.js'
 import type { AuditEntry, Store } from './core/store.js'
 import { AnswerCache } from './engine/answer-cache.js'
@@ -196,6 +196,7 @@ export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
     running: new RunningWork(clock),
     answers: answerCache === undefined ? undefined : new AnswerCache(clock, answerCache.maxBytes),
     defaults: options,
+    policyOf: policyResolver(options),
     storeTimeoutMs: durationMs(storeTimeout, 'storeTimeout'),
     onEnqueued,
     onStaged,

@@ -24,15 +24,33 @@ const askAgainMs = 20
  * it knows itself, so a lost acknowledgement costs a repeat, and a key that is given back or abandoned meanwhile is taken over.
  */
 export async function claimKey(parts: EngineParts, claim: KeyClaim, waitMs = 0): Promise<Claimed> {
-  const { clock, running } = parts
+  const { store, clock, running, storeTimeoutMs, answers } = parts
+  running.assertOpen()
   let since = clock.monotonic()
+  let sentAt = since
   const until = since + waitMs
+  const send = () => {
+    sentAt = clock.monotonic()
+    return store.keyClaim(claim)
+  }
   crashPoint('claim:before')
   for (;;) {
-    const { verdict, sentAt } = await ask(parts, claim)
+    let verdict: Verdict | undefined = answers?.find(claim)
+    if (!verdict) {
+      try {
+        // Each ask has the whole of the patience with the store.
+        const patience = { until: clock.monotonic() + storeTimeoutMs, tries: claimTries }
+        verdict = await patiently(send, patience, parts, (late) => giveBackLate(parts, late))
+      } catch (error) {
+        parts.report(claim, { type: 'not-claimed', error })
+        throw error
+      }
+      if (verdict.kind === 'replay') answers?.remember(claim, verdict, sentAt)
+    }
     const leftMs = until - clock.monotonic()
     if (verdict.kind !== 'in-progress' || leftMs <= 0 || !running.isOpen) {
       crashPoint('claim:after')
+      if (verdict.kind === 'execute' && !running.isOpen) await giveBackUntouched(parts, verdict)
       return { verdict, since }
     }
     // The key was not ours then. Later tries may have taken it, also one whose answer never came, so "since" must not be later.
@@ -41,42 +59,17 @@ export async function claimKey(parts: EngineParts, claim: KeyClaim, waitMs = 0):
   }
 }
 
-/**
- * The same for a process that may stop meanwhile: a key that it is given then is given back at once, untouched. Should even that fail, its
- * lease runs out.
- */
-export async function claimUnlessStopping(parts: EngineParts, claim: KeyClaim, waitMs: number): Promise<Claimed> {
+type Execution = Extract<Verdict, { kind: 'execute' }>
+
+/** Too late to be used, but it holds the key: give it back rather than let every retry wait out the lease. */
+function giveBackLate({ store }: EngineParts, verdict: Verdict): void {
+  if (verdict.kind === 'execute') store.keyRelease({ lease: verdict.lease, reason: 'claimed too late' }).catch(() => {})
+}
+
+/** A process that stops begins nothing with a key that it is given then. Should even giving it back fail, its lease runs out. */
+async function giveBackUntouched(parts: EngineParts, { lease }: Execution): Promise<void> {
   const { store, running, clock, storeTimeoutMs } = parts
-  running.assertOpen()
-  const claimed = await claimKey(parts, claim, waitMs)
-  if (running.isOpen || claimed.verdict.kind !== 'execute') return claimed
-  const { lease } = claimed.verdict
   const release = () => store.keyRelease({ lease, reason: 'claimed by a process that was stopping' })
   await patiently(release, { until: clock.monotonic() + storeTimeoutMs, tries: claimTries }, parts).catch(() => {})
   running.assertOpen()
-  return claimed
-}
-
-/** Each ask has the whole of the patience with the store. */
-async function ask(parts: EngineParts, claim: KeyClaim): Promise<{ verdict: Verdict; sentAt: number }> {
-  const { store, clock, storeTimeoutMs, answers } = parts
-  let sentAt = clock.monotonic()
-  const known = answers?.find(claim)
-  if (known) return { verdict: known, sentAt }
-  const send = () => {
-    sentAt = clock.monotonic()
-    return store.keyClaim(claim)
-  }
-  // Too late to be used, but it holds the key: give it back rather than let every retry wait out the lease.
-  const late = (verdict: Verdict) => {
-    if (verdict.kind === 'execute') store.keyRelease({ lease: verdict.lease, reason: 'claimed too late' }).catch(() => {})
-  }
-  try {
-    const verdict = await patiently(send, { until: sentAt + storeTimeoutMs, tries: claimTries }, parts, late)
-    if (verdict.kind === 'replay') answers?.remember(claim, verdict, sentAt)
-    return { verdict, sentAt }
-  } catch (error) {
-    parts.report(claim, { type: 'not-claimed', error })
-    throw error
-  }
 }

@@ -8,11 +8,12 @@ import { retryDelayMs } from '../core/retry-delay.js'
 import { storableText } from '../core/storable-text.js'
 import type { KeyClaim, StepRecord, Verdict, WriteResult } from '../core/store.js'
 import { outcomeUnknown, workFailed } from '../core/system-answers.js'
-import { claimUnlessStopping } from './claim.js'
+import { type Claimed, claimKey } from './claim.js'
 import { type Holding, leaseLost } from './lease-keeper.js'
 import { type Outcome, outcomeOf } from './outcome.js'
 import type { EngineParts } from './parts.js'
 import { type Patience, patiently } from './patience.js'
+import type { Underway } from './running-work.js'
 import type { SpanAttributes } from './telemetry.js'
 
 /** One holder's attempt at a key, as the work sees it. */
@@ -59,11 +60,10 @@ export async function withKey<R extends Answer>(
   waitMs: number,
   work: (held: Held) => Promise<Outcome<R>>,
 ): Promise<Outcome<R>> {
-  const claiming = claimUnlessStopping(parts, claim, waitMs)
-  // A process that stops waits for the claim, too: it may come back with a key.
-  let abandonNow = async (_: OncekeyError): Promise<void> => void (await claiming.catch(() => {}))
-  return parts.running.during({ abandon: (error) => abandonNow(error) }, async () => {
-    const { verdict, since } = await claiming
+  const underway = new KeyUnderway(claimKey(parts, claim, waitMs))
+  parts.running.begin(underway)
+  try {
+    const { verdict, since } = await underway.claiming
     if (verdict.kind !== 'execute') return outcomeOf(parts, claim, verdict)
     const { lease } = verdict
     const { leaseMs, maxRunMs } = policy
@@ -71,13 +71,26 @@ export async function withKey<R extends Answer>(
     const startedAt = parts.clock.monotonic()
     const holding = parts.leaseKeeper.hold(claim, { lease, leaseMs, maxRunMs, since })
     const held: Held = { parts, claim, policy, lease, holding, startedAt, before: verdict }
-    abandonNow = (error) => abandon(held, error)
-    try {
-      return await (parts.span ? parts.span('oncekey.run', runAttributes(claim, verdict), () => work(held)) : work(held))
-    } finally {
-      holding.letGo()
-    }
-  })
+    underway.held = held
+    return await (parts.span ? parts.span('oncekey.run', runAttributes(claim, verdict), () => work(held)) : work(held))
+  } finally {
+    underway.held?.holding.letGo()
+    parts.running.end(underway)
+  }
+}
+
+/** A key from its claim to its end, as a process that stops sees it. */
+class KeyUnderway implements Underway {
+  /** Undefined while it is being claimed. */
+  held: Held | undefined
+
+  constructor(readonly claiming: Promise<Claimed>) {}
+
+  async abandon(error: OncekeyError): Promise<void> {
+    if (this.held) await abandon(this.held, error)
+    // It may come back with a key.
+    else await this.claiming.catch(() => {})
+  }
 }
 
 /**

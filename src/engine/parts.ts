@@ -2,7 +2,7 @@ import type { Answer } from '../core/answer.js'
 import type { Clock, Random } from '../core/clock.js'
 import type { Fingerprinter } from '../core/fingerprint/fingerprint.js'
 import type { KeyRef } from '../core/key.js'
-import type { PolicyOptions } from '../core/policy.js'
+import type { Policy, PolicyOptions } from '../core/policy.js'
 import type { KeyStore, Store } from '../core/store.js'
 import type { AnswerCache } from './answer-cache.js'
 import type { Deadlines } from './deadlines.js'
@@ -27,6 +27,8 @@ export interface EngineParts {
   /** Undefined unless it is asked for. */
   readonly answers: AnswerCache | undefined
   readonly defaults: PolicyOptions
+  /** What a request says of itself, or else the defaults. */
+  policyOf(options: PolicyOptions): Policy
   readonly storeTimeoutMs: number
   /** Told of each key that was left to workers by this process. */
   readonly onEnqueued: ReadonlySet<(ref: KeyRef) => void>

@@ -69,12 +69,11 @@ export function answerKeeper({ maxAnswerBytes, neverStore = [], redact }: KeepOp
 
   function withoutUnwanted(answer: Answer): Answer {
     const { headers } = answer
-    const names = headers.map(([name]) => name.toLowerCase())
-    const nominated = names.includes('connection') ? nominatedBy(headers) : undefined
-    const hasId = names.includes(requestId)
+    const nominated = hasHeader(headers, 'connection') ? nominatedBy(headers) : undefined
+    const hasId = hasHeader(headers, requestId)
     const kept: HeaderPair[] = []
-    for (const [index, [given, value]] of headers.entries()) {
-      const name = names[index] as string
+    for (const [given, value] of headers) {
+      const name = given.toLowerCase()
       if (unwanted.has(name) || nominated?.has(name)) continue
       // Two of them would not say which, and readers look for this spelling.
       if (name === originalRequest && hasId) continue
@@ -84,6 +83,11 @@ export function answerKeeper({ maxAnswerBytes, neverStore = [], redact }: KeepOp
     const { status, body, omittedBytes } = answer
     return omittedBytes === undefined ? { status, headers: kept, body } : { status, headers: kept, body, omittedBytes }
   }
+}
+
+function hasHeader(headers: readonly HeaderPair[], wanted: string): boolean {
+  for (const [name] of headers) if (name.toLowerCase() === wanted) return true
+  return false
 }
 
 function checkNames(names: readonly string[]): string[] {

@@ -40,7 +40,8 @@ export interface FingerprintSettings {
 /** One way of taking fingerprints. Old ones stay, so that what they stored can still be compared. */
 export interface FingerprintVersion {
   readonly number: number
-  compute(request: ReceivedRequest, settings: FingerprintSettings): Uint8Array
+  /** With `room` for so many bytes in front, which are the caller's to fill. */
+  compute(request: ReceivedRequest, settings: FingerprintSettings, room?: number): Uint8Array
   /** For a body of this media type that is hashed while it arrives; undefined where all of it has to be there first. */
   arriving?(mediaType: string, settings: FingerprintSettings): ArrivingBody | undefined
   difference(own: Uint8Array, stored: Uint8Array): FingerprintPart | null
@@ -53,7 +54,7 @@ const partLength = 4
 export const fingerprintV1 = {
   number: 1,
 
-  compute(request, settings) {
+  compute(request, settings, room = 0) {
     const { secret, exclusions } = settings
     const method = request.method ?? ''
     const path = request.path ?? ''
@@ -64,12 +65,15 @@ export const fingerprintV1 = {
     // Before the buffer is used: a `toJSON` in a value may take a fingerprint of its own.
     const body = bodyDigest(request, mediaType, settings)
     allDigests.set(inFront, wholePrefix.length)
-    allDigests.set(body, wholePrefix.length + inFront.length)
-    const computed = new Uint8Array(wholeLength + fingerprintParts.length * partLength)
-    computed.set(digest(secret, allDigests).subarray(0, wholeLength))
-    for (let index = 0; index < fingerprintParts.length; index += 1) {
-      const from = wholePrefix.length + index * digestLength
-      computed.set(allDigests.subarray(from, from + partLength), wholeLength + index * partLength)
+    allDigests.write(body, wholePrefix.length + inFront.length, 'latin1')
+    const whole = digest(secret, allDigests)
+    const computed = new Uint8Array(room + wholeLength + fingerprintParts.length * partLength)
+    let at = room
+    // Byte by byte: to name these few with views of the buffer would take more memory than all the rest.
+    for (let index = 0; index < wholeLength; index += 1) computed[at++] = whole.charCodeAt(index)
+    for (let part = 0; part < fingerprintParts.length; part += 1) {
+      const from = wholePrefix.length + part * digestLength
+      for (let index = from; index < from + partLength; index += 1) computed[at++] = allDigests[index] as number
     }
     return computed
   },
@@ -92,7 +96,7 @@ export const fingerprintV1 = {
 
   /** Four bytes that stand for a secret's id; never all zero, which says "no secret". */
   secretId(id: string): Uint8Array {
-    const bytes = digest(null, `secret-id:${id}`).subarray(0, 4)
+    const bytes = Buffer.from(digest(null, `secret-id:${id}`), 'latin1').subarray(0, 4)
     return bytes.some((byte) => byte !== 0) ? bytes : Uint8Array.of(0, 0, 0, 1)
   },
 } as const satisfies FingerprintVersion & { secretId(id: string): Uint8Array }
@@ -103,14 +107,14 @@ const wholePrefix = Buffer.from('v1:')
 const allDigests = Buffer.concat([wholePrefix, Buffer.alloc(fingerprintParts.length * digestLength)])
 const bodyPrefix = (form: string) => `body:${form}:`
 
-function bodyDigest({ body, arrived, value }: ReceivedRequest, mediaType: string, settings: FingerprintSettings): Uint8Array {
+function bodyDigest({ body, arrived, value }: ReceivedRequest, mediaType: string, settings: FingerprintSettings): string {
   const { secret, exclusions } = settings
   // No bytes are no body; and what was hashed with other settings, or as something else than it is, has to be hashed again.
   if (arrived && arrived.length > 0 && arrived.by === settings && !isJson(mediaType)) return arrived.digest()
   const { form, content } =
     value === undefined ? canonicalBody(arrived?.bytes() ?? body, mediaType, exclusions.body) : canonicalValue(value, exclusions.body)
   if (typeof content === 'string') return digest(secret, bodyPrefix(form) + content)
-  return digesting(secret).update(bodyPrefix(form)).update(content).digest()
+  return digesting(secret).update(bodyPrefix(form)).update(content).digest('binary')
 }
 
 /** Too many, or too long, and they would be a burden. */
@@ -124,7 +128,7 @@ function digestsInFront({ secret, known }: FingerprintSettings, parts: readonly 
   const name = `${method.length}:${path.length}:${query.length}:${method}${path}${query}${mediaType}`
   const found = known.get(name)
   if (found) return found
-  const made = Buffer.concat(parts.map((text, index) => digest(secret, `${fingerprintParts[index]}:${text}`)))
+  const made = Buffer.from(parts.map((text, index) => digest(secret, `${fingerprintParts[index]}:${text}`)).join(''), 'latin1')
   if (known.size >= mostKnown) known.clear()
   if (name.length <= longestKnown) known.set(name, made)
   return made

@@ -6,13 +6,13 @@ import type { AfterFailure, Policy } from '../core/policy.js'
 import type { Lease } from '../core/record.js'
 import { retryDelayMs } from '../core/retry-delay.js'
 import { storableText } from '../core/storable-text.js'
-import type { KeyClaim, StepRecord, Verdict, WriteResult } from '../core/store.js'
+import type { KeyClaim, KeyFinish, StepRecord, Verdict, WriteResult } from '../core/store.js'
 import { outcomeUnknown, workFailed } from '../core/system-answers.js'
 import { type Claimed, claimKey } from './claim.js'
 import { type Holding, leaseLost } from './lease-keeper.js'
 import { type Outcome, outcomeOf } from './outcome.js'
 import type { EngineParts } from './parts.js'
-import { type Patience, patiently } from './patience.js'
+import { type Patience, PatientCall, patiently } from './patience.js'
 import type { Underway } from './running-work.js'
 import type { SpanAttributes } from './telemetry.js'
 
@@ -177,33 +177,52 @@ export function whileCertain({ parts: { clock, storeTimeoutMs }, holding }: Held
   return { until: Math.max(holding.certainUntil(), clock.monotonic() + storeTimeoutMs), tries: Number.POSITIVE_INFINITY }
 }
 
-export async function storeAnswer<R extends Answer>(held: Held, finished: R, steps: readonly StepRecord[] = []): Promise<Outcome<R>> {
-  const { parts, claim, lease, policy, holding } = held
-  const answer = finished as Reply<BodyOf<R>>
-  if (holding.isLost()) throw leaseLost()
-  const finish = {
-    lease,
-    state: 'complete',
-    answer: parts.keep(claim, finished),
-    retention: policy.retention,
-    steps,
-  } as const
-  let result: WriteResult
+/** Stores what the work came to. Throws if the key is lost already. */
+export function storeAnswer<R extends Answer>(held: Held, answer: R, steps: readonly StepRecord[] = []): Promise<Outcome<R>> {
+  if (held.holding.isLost()) throw leaseLost()
+  const finishing = new Finishing(held, answer, steps)
   crashPoint('finish:before')
-  holding.ending()
-  try {
-    result = await patiently(() => parts.store.keyFinish(finish), whileCertain(held), parts)
-  } catch (error) {
-    parts.report(claim, { type: 'answer-not-stored', error, durationMs: ranForMs(held) })
-    return { kind: 'executed', answer, incarnation: lease.incarnation, stored: false, error }
+  held.holding.ending()
+  return finishing.begin()
+}
+
+class Finishing<R extends Answer> extends PatientCall<WriteResult, Outcome<R>> {
+  readonly #held: Held
+  readonly #answer: Reply<BodyOf<R>>
+  readonly #finish: KeyFinish
+
+  constructor(held: Held, answer: R, steps: readonly StepRecord[]) {
+    super(held.parts)
+    const { parts, claim, lease, policy } = held
+    this.#held = held
+    this.#answer = answer as Reply<BodyOf<R>>
+    this.#finish = { lease, state: 'complete', answer: parts.keep(claim, answer), retention: policy.retention, steps }
   }
-  crashPoint('finish:after')
-  if (result === 'lost') {
-    holding.tellLost()
-    throw leaseLost()
+
+  protected override patience(): Patience {
+    return whileCertain(this.#held)
   }
-  parts.report(claim, { type: 'finished', status: answer.status, durationMs: ranForMs(held), committed: true })
-  return { kind: 'executed', answer, incarnation: lease.incarnation, stored: true }
+
+  protected override send(): Promise<WriteResult> {
+    return this.#held.parts.store.keyFinish(this.#finish)
+  }
+
+  protected override answered(result: WriteResult): Outcome<R> {
+    const { parts, claim, lease, holding } = this.#held
+    crashPoint('finish:after')
+    if (result === 'lost') {
+      holding.tellLost()
+      throw leaseLost()
+    }
+    parts.report(claim, { type: 'finished', status: this.#answer.status, durationMs: ranForMs(this.#held), committed: true })
+    return { kind: 'executed', answer: this.#answer, incarnation: lease.incarnation, stored: true }
+  }
+
+  protected override failed(error: unknown): Outcome<R> {
+    const { parts, claim, lease } = this.#held
+    parts.report(claim, { type: 'answer-not-stored', error, durationMs: ranForMs(this.#held) })
+    return { kind: 'executed', answer: this.#answer, incarnation: lease.incarnation, stored: false, error }
+  }
 }
 
 export interface Failure {

@@ -9,15 +9,15 @@ export interface Patience {
   readonly tries: number
 }
 
-const firstDelayMs = 25
-const longestDelayMs = 1_000
-
 /** What patience needs of the engine. */
 export interface PatienceParts {
   readonly clock: Clock
   readonly random: Random
   readonly deadlines: Deadlines
 }
+
+const firstDelayMs = 25
+const longestDelayMs = 1_000
 
 /**
  * Repeats a call whose answer did not come because the store could not be reached, with full jitter. Only for calls that may
@@ -27,37 +27,74 @@ export function patiently<T>(
   call: () => Promise<T>,
   patience: Patience,
   parts: PatienceParts,
-  late: (answer: T) => void = () => {},
+  late: (answer: T) => void = nobody,
 ): Promise<T> {
-  return new Promise<T>((resolve, reject) => new PatientCall(call, patience, parts, { resolve, reject, late }).begin())
+  return new PlainCall(call, patience, parts, late).begin()
 }
 
-interface Ends<T> {
-  resolve(answer: T): void
-  reject(error: unknown): void
-  late(answer: T): void
-}
+const nobody = () => {}
 
-/** Not an async function: each request makes two of these calls, and with the promises of one they would cost three times as much. */
-class PatientCall<T> implements Waiting {
-  readonly until: number
+/**
+ * A call that is made patiently, as an object: each request makes two, and as async functions, with their promises and closures, they
+ * would be most of what a request leaves to the garbage collector.
+ */
+export abstract class PatientCall<T, Result> implements Waiting {
+  until = 0
+  #tries = 0
   #attempt = 0
   #isGivenUp = false
+  #resolve: (result: Result | Promise<Result>) => void = nobody
+  #reject: (error: unknown) => void = nobody
 
-  constructor(
-    readonly call: () => Promise<T>,
-    readonly patience: Patience,
-    readonly parts: PatienceParts,
-    readonly ends: Ends<T>,
-  ) {
-    this.until = patience.until
+  constructor(protected readonly parts: PatienceParts) {}
+
+  protected abstract patience(): Patience
+
+  /** One try. */
+  protected abstract send(): Promise<T>
+
+  /** How soon it asks again, after an answer that is not the last word. Undefined for one that is. */
+  protected asksAgainInMs(_: T): number | undefined {
+    return undefined
   }
 
-  begin(): void {
+  /** What the answer comes to. */
+  protected abstract answered(answer: T): Result | Promise<Result>
+
+  /** What it comes to that there is no answer. */
+  protected failed(error: unknown): Result {
+    throw error
+  }
+
+  /** Gets an answer that was no longer waited for. */
+  protected late(_: T): void {}
+
+  begin(): Promise<Result> {
+    return new Promise((resolve, reject) => {
+      this.#resolve = resolve
+      this.#reject = reject
+      this.#ask()
+    })
+  }
+
+  #ask(): void {
+    const { until, tries } = this.patience()
+    this.until = until
+    this.#tries = tries
+    this.#attempt = 0
+    this.#try()
+  }
+
+  giveUp(): void {
+    this.#isGivenUp = true
+    this.#end(storeTimeout())
+  }
+
+  #try(): void {
     this.#attempt += 1
     this.parts.deadlines.add(this)
     try {
-      this.call().then(
+      this.send().then(
         (answer) => this.#succeed(answer),
         (error: unknown) => this.#fail(error),
       )
@@ -66,15 +103,19 @@ class PatientCall<T> implements Waiting {
     }
   }
 
-  giveUp(): void {
-    this.#isGivenUp = true
-    this.ends.reject(storeTimeout())
-  }
-
   #succeed(answer: T): void {
     this.parts.deadlines.remove(this)
-    if (this.#isGivenUp) this.ends.late(answer)
-    else this.ends.resolve(answer)
+    if (this.#isGivenUp) {
+      this.late(answer)
+      return
+    }
+    try {
+      const delayMs = this.asksAgainInMs(answer)
+      if (delayMs === undefined) this.#resolve(this.answered(answer))
+      else this.#after(delayMs).then(() => this.#ask())
+    } catch (error) {
+      this.#reject(error)
+    }
   }
 
   #fail(error: unknown): void {
@@ -82,9 +123,50 @@ class PatientCall<T> implements Waiting {
     const { clock, random, deadlines } = this.parts
     deadlines.remove(this)
     const delayMs = random.fraction() * Math.min(longestDelayMs, firstDelayMs * 2 ** this.#attempt)
-    const isLast = this.#attempt >= this.patience.tries || clock.monotonic() + delayMs >= this.until
-    if (isLast || !mayPass(error)) this.ends.reject(error)
-    else clock.schedule(() => this.begin(), delayMs)
+    const isLast = this.#attempt >= this.#tries || clock.monotonic() + delayMs >= this.until
+    if (isLast || !mayPass(error)) this.#end(error)
+    else this.#after(delayMs).then(() => this.#try())
+  }
+
+  #after(delayMs: number): Promise<void> {
+    return new Promise((resolve) => this.parts.clock.schedule(resolve, delayMs))
+  }
+
+  #end(error: unknown): void {
+    try {
+      this.#resolve(this.failed(error))
+    } catch (thrown) {
+      this.#reject(thrown)
+    }
+  }
+}
+
+class PlainCall<T> extends PatientCall<T, T> {
+  readonly #call: () => Promise<T>
+  readonly #patience: Patience
+  readonly #late: (answer: T) => void
+
+  constructor(call: () => Promise<T>, patience: Patience, parts: PatienceParts, late: (answer: T) => void) {
+    super(parts)
+    this.#call = call
+    this.#patience = patience
+    this.#late = late
+  }
+
+  protected override patience(): Patience {
+    return this.#patience
+  }
+
+  protected override send(): Promise<T> {
+    return this.#call()
+  }
+
+  protected override answered(answer: T): T {
+    return answer
+  }
+
+  protected override late(answer: T): void {
+    this.#late(answer)
   }
 }
 

@@ -79,5 +79,5 @@ const takenBack = () =>
     'This process is stopping, and the work was not done in time: its key was given back. Ask again for its answer.',
   )
 
-const shuttingDown = () =>
+export const shuttingDown = () =>
   new OncekeyError('shutting_down', 'This process is stopping, and takes no new work: send the same request again, to another one.')

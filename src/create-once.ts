@@ -26,7 +26,7 @@ import { defineLocal, type LocalOperation } from './phases/local.js'
 import { defineOperation, type Operation, type OperationOptions } from './phases/operation.js'
 import type { OperationRun } from './phases/operation-run.js'
 import { type ResolveAs, resolve } from './phases/resolve.js'
-import { runBody } from './phases/run-body.js'
+import { type BodyOptions, runBody } from './phases/run-body.js'
 import { type WithinOptions, type WithinOutcome, within } from './phases/within.js'
 
 /** Options for everything; lease, maxRun, retention and retentionFloor are the defaults for each piece of work. */
@@ -213,6 +213,7 @@ export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
         'use postgresStore() for those.',
     )
   }
+  const asItsClaimSays: BodyOptions<Tx> = { steps, afterFailure: (_, { claim }) => claim.afterFailure }
   const names = new Set<string>()
   const operations = new Map<string, Operation<never, Answer>>()
   const register = (name: string, work: unknown) => {
@@ -226,8 +227,7 @@ export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
   return {
     internals: { parts, operations, onEnqueued, onStaged },
     maxAnswerBytes,
-    execute: (executeOptions, work) =>
-      execute(parts, executeOptions, (held) => runBody(held, { steps, afterFailure: () => held.claim.afterFailure }, work)),
+    execute: (executeOptions, work) => execute(parts, executeOptions, (held) => runBody(held, asItsClaimSays, work)),
     operation(name, operationOptions, body) {
       const operation = defineOperation(parts, steps(), name, operationOptions, body)
       register(name, body)

@@ -92,7 +92,9 @@ function problemOf(answer: unknown): string | null {
 }
 
 function headerProblem(pair: unknown): string | null {
-  const [name, value] = Array.isArray(pair) ? pair : []
+  if (!Array.isArray(pair)) return `${nameOf(undefined)} is not a header name`
+  const name: unknown = pair[0]
+  const value: unknown = pair[1]
   if (!isHeaderName(name)) return `${nameOf(name)} is not a header name`
   return typeof value === 'string' && headerValue.test(value) ? null : `the value of header ${name} cannot be sent`
 }

@@ -68,26 +68,33 @@ export function answerKeeper({ maxAnswerBytes, neverStore = [], redact }: KeepOp
   }
 
   function withoutUnwanted(answer: Answer): Answer {
-    const { headers } = answer
-    const nominated = hasHeader(headers, 'connection') ? nominatedBy(headers) : undefined
-    const hasId = hasHeader(headers, requestId)
-    const kept: HeaderPair[] = []
-    for (const [given, value] of headers) {
-      const name = given.toLowerCase()
-      if (unwanted.has(name) || nominated?.has(name)) continue
-      // Two of them would not say which, and readers look for this spelling.
-      if (name === originalRequest && hasId) continue
-      // Pairs of our own: the caller may change theirs before the answer is written.
-      kept.push([name === requestId || name === originalRequest ? originalRequest : given, value])
-    }
+    const kept = headersWithout(answer.headers)
     const { status, body, omittedBytes } = answer
     return omittedBytes === undefined ? { status, headers: kept, body } : { status, headers: kept, body, omittedBytes }
   }
-}
 
-function hasHeader(headers: readonly HeaderPair[], wanted: string): boolean {
-  for (const [name] of headers) if (name.toLowerCase() === wanted) return true
-  return false
+  /** Pairs of our own: the caller may change theirs before the answer is written. */
+  function headersWithout(headers: readonly HeaderPair[]): HeaderPair[] {
+    // Most answers have nothing of the kind. Those are copied as they are, into a list that has no room to grow.
+    if (!headers.some(isSpecial)) return headers.map(([name, value]) => [name, value])
+    const names = headers.map(([name]) => name.toLowerCase())
+    const nominated = names.includes('connection') ? nominatedBy(headers) : undefined
+    const hasId = names.includes(requestId)
+    const kept: HeaderPair[] = []
+    for (const [index, [given, value]] of headers.entries()) {
+      const name = names[index] as string
+      if (unwanted.has(name) || nominated?.has(name)) continue
+      // Two of them would not say which, and readers look for this spelling.
+      if (name === originalRequest && hasId) continue
+      kept.push([name === requestId || name === originalRequest ? originalRequest : given, value])
+    }
+    return kept
+  }
+
+  function isSpecial([given]: HeaderPair): boolean {
+    const name = given.toLowerCase()
+    return unwanted.has(name) || name === requestId || name === originalRequest
+  }
 }
 
 function checkNames(names: readonly string[]): string[] {

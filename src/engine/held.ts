@@ -63,20 +63,25 @@ export async function withKey<R extends Answer>(
   const underway = new KeyUnderway(claimKey(parts, claim, waitMs))
   parts.running.begin(underway)
   try {
-    const { verdict, since } = await underway.claiming
+    const claimed = await underway.claiming
+    const { verdict } = claimed
     if (verdict.kind !== 'execute') return outcomeOf(parts, claim, verdict)
-    const { lease } = verdict
-    const { leaseMs, maxRunMs } = policy
-    reportExecuting(parts, claim, verdict)
-    const startedAt = parts.clock.monotonic()
-    const holding = parts.leaseKeeper.hold(claim, { lease, leaseMs, maxRunMs, since })
-    const held: Held = { parts, claim, policy, lease, holding, startedAt, before: verdict }
+    const held = holdKey(parts, claim, policy, verdict, claimed.since)
     underway.held = held
     return await (parts.span ? parts.span('oncekey.run', runAttributes(claim, verdict), () => work(held)) : work(held))
   } finally {
     underway.held?.holding.letGo()
     parts.running.end(underway)
   }
+}
+
+function holdKey(parts: EngineParts, claim: KeyClaim, policy: Policy, verdict: Execution, since: number): Held {
+  const { lease } = verdict
+  const { leaseMs, maxRunMs } = policy
+  reportExecuting(parts, claim, verdict)
+  const startedAt = parts.clock.monotonic()
+  const holding = parts.leaseKeeper.hold(claim, { lease, leaseMs, maxRunMs, since })
+  return { parts, claim, policy, lease, holding, startedAt, before: verdict }
 }
 
 /** A key from its claim to its end, as a process that stops sees it. */

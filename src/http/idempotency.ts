@@ -122,17 +122,34 @@ class HandlerWork<Tx> {
     readonly afterFailure: AfterFailure,
   ) {}
 
-  async run(run: OperationRun<Tx>): Promise<Answer> {
+  /** Not an async function, which would be two promises more for each request. */
+  run(run: OperationRun<Tx>): Promise<Answer> {
     this.started = true
-    let answer: Answer
-    try {
-      answer = checkAnswer(await unlessLost(run, this.handler(run)))
-    } catch (error) {
-      if (!run.signal.aborted) this.error = error
-      throw error
-    }
-    this.answer = answer
-    if (answer.status >= 500 && this.afterFailure !== 'store') throw new ServerErrorAnswer(answer.status, run.incarnation)
+    return new Promise((resolve, reject) => {
+      const fail = (error: unknown) => {
+        if (!run.signal.aborted) this.error = error
+        reject(error)
+      }
+      const succeed = (answer: Answer) => {
+        try {
+          resolve(this.#checked(answer, run))
+        } catch (error) {
+          fail(error)
+        }
+      }
+      // A handler that hangs, or that nobody may hear any more, must not keep its client waiting.
+      HeldRun.onAbort(run, reject)
+      try {
+        this.handler(run).then(succeed, fail)
+      } catch (error) {
+        fail(error)
+      }
+    })
+  }
+
+  #checked(answer: Answer, { incarnation }: Run): Answer {
+    this.answer = checkAnswer(answer)
+    if (answer.status >= 500 && this.afterFailure !== 'store') throw new ServerErrorAnswer(answer.status, incarnation)
     return answer
   }
 }
@@ -145,12 +162,4 @@ class ServerErrorAnswer extends Error {
   ) {
     super(`the handler answered ${status}`)
   }
-}
-
-/** A handler that hangs, or that nobody may hear any more, must not keep its client waiting. */
-function unlessLost<T>(run: Run, answer: Promise<T>): Promise<T> {
-  return new Promise<T>((resolve, reject) => {
-    HeldRun.onAbort(run, reject)
-    answer.then(resolve, reject)
-  })
 }

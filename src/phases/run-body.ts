@@ -14,7 +14,7 @@ export interface BodyOptions<Tx> {
   /** What steps are made with. Throws for a store that has none, which matters only to a body that uses one. */
   steps(): StepStore<Tx>
   /** What becomes of the key when the body throws this. */
-  afterFailure(error: unknown): AfterFailure
+  afterFailure(error: unknown, held: Held): AfterFailure
 }
 
 type Ended<R> = { readonly answer: R } | { readonly error: unknown }
@@ -34,7 +34,7 @@ export async function runBody<Tx, R extends Answer>(
   }
   let opened = BodyRun.end(run)
   // A body that used no step is held to those of earlier attempts all the same, where its end would be the last word.
-  if (held.before.recoveryPoint !== null && ('answer' in ended || afterFailure(ended.error) !== 'rerun')) {
+  if (held.before.recoveryPoint !== null && ('answer' in ended || afterFailure(ended.error, held) !== 'rerun')) {
     opened ??= openLedger(held, steps())
   }
   if (opened) return concludeSteps(held, opened, ended, afterFailure)
@@ -56,7 +56,7 @@ async function concludeSteps<Tx, R extends Answer>(
   } catch (error) {
     // What earlier attempts left could not be read, so whatever the body made of that cannot be the last word.
     const failure = 'error' in ended ? ended.error : error
-    await settleFailure(held, { afterFailure: notFinal(afterFailure(failure)), error: failure })
+    await settleFailure(held, { afterFailure: notFinal(afterFailure(failure, held)), error: failure })
     throw failure
   }
   const underWay = await ledger.openStep()
@@ -89,7 +89,7 @@ async function failed<Tx>(
   if (isSimulatedCrash(error)) throw error
   // An error is not the last word while nobody knows what became of a call.
   const inDoubt = ledger?.inDoubt ?? undefined
-  const wanted = afterFailure(error)
+  const wanted = afterFailure(error, held)
   const final = inDoubt === undefined ? wanted : notFinal(wanted)
   await settleFailure(held, { afterFailure: final, error, steps: ledger?.uncommitted ?? [], step: inDoubt })
   throw error

@@ -68,7 +68,7 @@ export function idempotencyOf<Native, Tx>(once: Once<Tx>, options: IdempotencyOp
     try {
       const named = tenantOf(request.native)
       const tenant = typeof named === 'string' ? named : await named
-      const execution = executionOf(request, received, { tenant, key: admitted.key })
+      const execution = executionOf(request, received, tenant, admitted.key)
       ref = execution
       const outcome = await once.execute(execution, (run) => work.run(run))
       if (outcome.kind !== 'executed') return { kind: 'answer', answer: replyTo(settings, outcome) }
@@ -79,7 +79,7 @@ export function idempotencyOf<Native, Tx>(once: Once<Tx>, options: IdempotencyOp
   }
 
   /** All members are always there, be they undefined: on Node 20 leaving some out with three dots takes several microseconds. */
-  function executionOf(request: HttpRequest, body: Received, { tenant, key }: { tenant: string; key: string }): ExecuteOptions {
+  function executionOf(request: HttpRequest, body: Received, tenant: string, key: string): ExecuteOptions {
     return {
       tenant,
       scope: scopeOf(scope, request),

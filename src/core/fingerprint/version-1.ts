@@ -33,8 +33,15 @@ export interface ReceivedRequest extends FingerprintRequest {
 export interface FingerprintSettings {
   readonly secret: Uint8Array | null
   readonly exclusions: { readonly body: readonly string[]; readonly query: readonly string[] }
-  /** The digests in front of a body's, of requests that come again and again: the same method, path, query and media type. */
-  readonly known: Map<string, Uint8Array>
+  /** The digests in front of a body's, of requests that come again and again, by their path. */
+  readonly known: Map<string, readonly KnownDigests[]>
+}
+
+interface KnownDigests {
+  readonly method: string
+  readonly query: string
+  readonly mediaType: string
+  readonly digests: Uint8Array
 }
 
 /** One way of taking fingerprints. Old ones stay, so that what they stored can still be compared. */
@@ -119,17 +126,24 @@ function bodyDigest({ body, arrived, value }: ReceivedRequest, mediaType: string
 
 /** Too many, or too long, and they would be a burden. */
 const mostKnown = 1_000
+const mostKnownOfPath = 8
 const longestKnown = 512
 
 /** Of all parts but the body. They are known from requests before it more often than not: then one look replaces four digests. */
 function digestsInFront({ secret, known }: FingerprintSettings, parts: readonly [string, string, string, string]): Uint8Array {
   const [method, path, query, mediaType] = parts
-  // With the lengths in front, no two requests have the same name.
-  const name = `${method.length}:${path.length}:${query.length}:${method}${path}${query}${mediaType}`
-  const found = known.get(name)
-  if (found) return found
-  const made = Buffer.from(parts.map((text, index) => digest(secret, `${fingerprintParts[index]}:${text}`)).join(''), 'latin1')
+  const ofPath = known.get(path) ?? none
+  for (const each of ofPath) if (each.method === method && each.query === query && each.mediaType === mediaType) return each.digests
+  const digests = Buffer.from(parts.map((text, index) => digest(secret, `${fingerprintParts[index]}:${text}`)).join(''), 'latin1')
+  if (method.length + path.length + query.length + mediaType.length > longestKnown) return digests
   if (known.size >= mostKnown) known.clear()
-  if (name.length <= longestKnown) known.set(name, made)
-  return made
+  // The oldest goes first: a path may have any number of queries.
+  const newest = { method: copyOf(method), query: copyOf(query), mediaType: copyOf(mediaType), digests }
+  known.set(copyOf(path), [...ofPath.slice(1 - mostKnownOfPath), newest])
+  return digests
 }
+
+const none: readonly KnownDigests[] = []
+
+/** A text that is part of a longer one, such as a header with its parameters, keeps all of that in memory. */
+const copyOf = (text: string) => Buffer.from(text, 'utf16le').toString('utf16le')

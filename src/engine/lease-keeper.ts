@@ -33,6 +33,7 @@ export interface Holding {
   letGo(): void
 }
 
+/** A run has no listener or one, nearly always: neither needs a list that can grow. */
 const none: readonly never[] = []
 
 /** What the keeper knows of a lease. Each request has one, so what few of them need is made when it is asked for. */
@@ -94,7 +95,7 @@ class Held implements Holding {
 
   onAbort(listener: (reason: OncekeyError) => void): void {
     if (this.#reason) listener(this.#reason)
-    else this.#listeners = [...this.#listeners, listener]
+    else this.#listeners = this.#listeners === none ? [listener] : [...this.#listeners, listener]
   }
 
   certainUntil(): number {

@@ -106,9 +106,11 @@ export function idempotencyOf<Native, Tx>(once: Once<Tx>, options: IdempotencyOp
   }
 
   function own(incarnation: string): Handled {
-    return { kind: 'own', headers: profile.requestIds ? [['request-id', requestIdOf(incarnation)]] : [] }
+    return profile.requestIds ? { kind: 'own', headers: [['request-id', requestIdOf(incarnation)]] } : ownAsItIs
   }
 }
+
+const ownAsItIs: Handled = { kind: 'own', headers: [] }
 
 /** Runs the handler as a piece of work whose failures are told by its status, too. */
 class HandlerWork<Tx> {

@@ -68,13 +68,14 @@ export const fingerprintV1 = {
     const query = request.query ?? ''
     const mediaType = mediaTypeEssence(request.mediaType ?? '')
     const asked = withoutParameters(query.startsWith('?') ? query.slice(1) : query, exclusions.query)
-    const inFront = digestsInFront(settings, [method.toUpperCase(), path, asked, mediaType])
+    const inFront = digestsInFront(settings, method.toUpperCase(), path, asked, mediaType)
     // Before the buffer is used: a `toJSON` in a value may take a fingerprint of its own.
     const body = bodyDigest(request, mediaType, settings)
     allDigests.set(inFront, wholePrefix.length)
     allDigests.write(body, wholePrefix.length + inFront.length, 'latin1')
     const whole = digest(secret, allDigests)
-    const computed = new Uint8Array(room + wholeLength + fingerprintParts.length * partLength)
+    // Of the buffers that Node has ready: an array of its own would take twice as much. All of it is written.
+    const computed = Buffer.allocUnsafe(room + wholeLength + fingerprintParts.length * partLength)
     let at = room
     // Byte by byte: to name these few with views of the buffer would take more memory than all the rest.
     for (let index = 0; index < wholeLength; index += 1) computed[at++] = whole.charCodeAt(index)
@@ -130,10 +131,16 @@ const mostKnownOfPath = 8
 const longestKnown = 512
 
 /** Of all parts but the body. They are known from requests before it more often than not: then one look replaces four digests. */
-function digestsInFront({ secret, known }: FingerprintSettings, parts: readonly [string, string, string, string]): Uint8Array {
-  const [method, path, query, mediaType] = parts
+function digestsInFront(
+  { secret, known }: FingerprintSettings,
+  method: string,
+  path: string,
+  query: string,
+  mediaType: string,
+): Uint8Array {
   const ofPath = known.get(path) ?? none
   for (const each of ofPath) if (each.method === method && each.query === query && each.mediaType === mediaType) return each.digests
+  const parts = [method, path, query, mediaType]
   const digests = Buffer.from(parts.map((text, index) => digest(secret, `${fingerprintParts[index]}:${text}`)).join(''), 'latin1')
   if (method.length + path.length + query.length + mediaType.length > longestKnown) return digests
   if (known.size >= mostKnown) known.clear()

@@ -200,7 +200,9 @@ export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
     storeTimeoutMs: durationMs(storeTimeout, 'storeTimeout'),
     onEnqueued,
     onStaged,
-    keep: (ref, answer) => keepAnswer(answer, (error) => report(ref, { type: 'redaction-failed', error })),
+    keep: options.redact
+      ? (ref, answer) => keepAnswer(answer, (error) => report(ref, { type: 'redaction-failed', error }))
+      : (_, answer) => keepAnswer(answer),
     takeFingerprint: createFingerprinter(options.fingerprint),
   }
 

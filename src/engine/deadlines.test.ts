@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { manualClock } from '../testing/manual-clock.js'
-import { Deadlines } from './deadlines.js'
+import { Deadlines, type Waiting } from './deadlines.js'
 
 function setup() {
   const clock = manualClock(0)
@@ -26,8 +26,12 @@ function setup() {
     }
   }
   const deadlines = new Deadlines({ ...clock, schedule })
-  const wait = (name: string, until: number) => {
-    const waiting = { until, giveUp: () => void given.push(`${name} at ${clock.monotonic()}`) }
+  const wait = (name: string, until: number, then = () => {}) => {
+    const giveUp = () => {
+      given.push(`${name} at ${clock.monotonic()}`)
+      then()
+    }
+    const waiting: Waiting = { until, giveUp, previous: undefined, next: undefined }
     deadlines.add(waiting)
     return () => deadlines.remove(waiting)
   }
@@ -81,4 +85,27 @@ test('gives up a call at once that comes after its deadline', () => {
   wait('too late', 500)
   clock.advance(0)
   expect(given).toEqual(['too late at 1000'])
+})
+
+test('lets any of them end in any order', () => {
+  const { clock, wait, given, open } = setup()
+  const done = ['a', 'b', 'c', 'd', 'e'].map((name, index) => wait(name, 100 + index))
+  for (const index of [2, 0, 4, 4, 2]) done[index]?.()
+  clock.advance(200)
+  expect(given).toEqual(['b at 101', 'd at 103'])
+  for (const end of done) end()
+  expect(open()).toBe(0)
+})
+
+test('keeps the deadlines of calls that are made because another one was given up, and of those that end then', () => {
+  const { clock, wait, given, open } = setup()
+  const ends: (() => void)[] = []
+  wait('first', 100, () => {
+    wait('second', 150, () => wait('third', 120))
+    for (const end of ends) end()
+  })
+  ends.push(wait('ended', 100), wait('ended too', 300))
+  clock.advance(1_000)
+  expect(given).toEqual(['first at 100', 'second at 150', 'third at 150'])
+  expect(open()).toBe(0)
 })

@@ -6,15 +6,20 @@ export interface Waiting {
   readonly until: number
   /** Called once, at `until`, unless the call has ended before. */
   giveUp(): void
+  /** Its neighbours among all that are waited for, which are for `Deadlines` to set. */
+  previous: Waiting | undefined
+  next: Waiting | undefined
 }
 
 /**
  * The calls of the store that are waited for, with one timer for all of them: a timer of its own would be the larger part of what a call
- * costs, and nearly all of them end long before it.
+ * costs, and nearly all of them end long before it. They are a list in which each knows its neighbours, because a `Set` is copied again
+ * and again while calls come and go.
  */
 export class Deadlines {
   readonly #clock: Clock
-  readonly #waiting = new Set<Waiting>()
+  #first: Waiting | undefined
+  #last: Waiting | undefined
   /** When the timer fires: never later than the earliest deadline. */
   #firesAt = Number.POSITIVE_INFINITY
   #cancel = () => {}
@@ -24,14 +29,25 @@ export class Deadlines {
   }
 
   add(waiting: Waiting): void {
-    this.#waiting.add(waiting)
+    waiting.previous = this.#last
+    if (this.#last) this.#last.next = waiting
+    else this.#first = waiting
+    this.#last = waiting
     if (waiting.until < this.#firesAt) this.#fireAt(waiting.until)
   }
 
+  /** Nothing happens to one that was given up. */
   remove(waiting: Waiting): void {
-    this.#waiting.delete(waiting)
+    if (!this.#has(waiting)) return
+    const { previous, next } = waiting
+    if (previous) previous.next = next
+    else this.#first = next
+    if (next) next.previous = previous
+    else this.#last = previous
+    waiting.previous = undefined
+    waiting.next = undefined
     // A timer that nobody waits for would keep an idle process alive.
-    if (this.#waiting.size === 0) this.#fireAt(Number.POSITIVE_INFINITY)
+    if (!this.#first) this.#fireAt(Number.POSITIVE_INFINITY)
   }
 
   #fireAt(moment: number): void {
@@ -46,15 +62,22 @@ export class Deadlines {
   /** By the moment that the timer was set for: a timer of Node may fire a fraction of a millisecond before it. */
   #fire(moment: number): void {
     const now = Math.max(moment, this.#clock.monotonic())
-    let next = Number.POSITIVE_INFINITY
-    for (const waiting of this.#waiting) {
-      if (waiting.until > now) {
-        next = Math.min(next, waiting.until)
-        continue
-      }
-      this.#waiting.delete(waiting)
+    const due: Waiting[] = []
+    let earliest = Number.POSITIVE_INFINITY
+    for (let waiting = this.#first; waiting; waiting = waiting.next) {
+      if (waiting.until <= now) due.push(waiting)
+      else earliest = Math.min(earliest, waiting.until)
+    }
+    this.#fireAt(earliest)
+    // Only now: whoever is told may make another call at once, or end one.
+    for (const waiting of due) {
+      if (!this.#has(waiting)) continue
+      this.remove(waiting)
       waiting.giveUp()
     }
-    this.#fireAt(next)
+  }
+
+  #has(waiting: Waiting): boolean {
+    return waiting.previous !== undefined || this.#first === waiting
   }
 }

@@ -40,6 +40,8 @@ const nobody = () => {}
  */
 export abstract class PatientCall<T, Result> implements Waiting {
   until = 0
+  previous: Waiting | undefined
+  next: Waiting | undefined
   #tries = 0
   #attempt = 0
   #isGivenUp = false

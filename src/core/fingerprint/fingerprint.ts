@@ -78,21 +78,37 @@ export function createFingerprinter(
     return versions.get(currentVersion)?.arriving?.(mediaType, settings)
   }
 
-  function takeFingerprint(request: ReceivedRequest): Fingerprint {
-    const bytes = compute(request, currentVersion, currentSecret)
-    return {
-      bytes,
-      differenceFrom(stored: Uint8Array) {
-        const versionNumber = stored[0] ?? 0
-        const secretId = hex(stored.subarray(1, headerLength))
-        const same = versionNumber === currentVersion && secretId === currentSecret
-        const own = same ? bytes : compute(request, versionNumber, secretId)
-        const version = versions.get(versionNumber) as FingerprintVersion
-        return version.difference(own.subarray(headerLength), stored.subarray(headerLength))
-      },
-    }
+  function difference(request: ReceivedRequest, bytes: Uint8Array, stored: Uint8Array): FingerprintPart | null {
+    const versionNumber = stored[0] ?? 0
+    const secretId = hex(stored.subarray(1, headerLength))
+    const same = versionNumber === currentVersion && secretId === currentSecret
+    const own = same ? bytes : compute(request, versionNumber, secretId)
+    const version = versions.get(versionNumber) as FingerprintVersion
+    return version.difference(own.subarray(headerLength), stored.subarray(headerLength))
   }
+
+  const takeFingerprint = (request: ReceivedRequest) =>
+    new TakenFingerprint(compute(request, currentVersion, currentSecret), request, difference)
   return Object.assign(takeFingerprint, { arriving })
+}
+
+type Difference = (request: ReceivedRequest, bytes: Uint8Array, stored: Uint8Array) => FingerprintPart | null
+
+/** The request is kept: what was stored may have been made in another way than `bytes`. */
+class TakenFingerprint implements Fingerprint {
+  readonly bytes: Uint8Array
+  readonly #request: ReceivedRequest
+  readonly #difference: Difference
+
+  constructor(bytes: Uint8Array, request: ReceivedRequest, difference: Difference) {
+    this.bytes = bytes
+    this.#request = request
+    this.#difference = difference
+  }
+
+  differenceFrom(stored: Uint8Array): FingerprintPart | null {
+    return this.#difference(this.#request, this.bytes, stored)
+  }
 }
 
 function secretRing(secrets: readonly FingerprintSecret[]): Map<string, Uint8Array> {

@@ -6,10 +6,11 @@ import { createFingerprinter, type FingerprintOptions } from './core/fingerprint
 import { answerKeeper } from './core/kept-answer.js'
 import type { KeyRef } from './core/key.js'
 import type { EncryptionOptions } from './core/key-ring.js'
-import { type PolicyOptions, resolvePolicy } from './core/policy.js'
+import { type PolicyOptions, policyResolver, resolvePolicy } from './core/policy.js'
 import { sealedStore } from './core/sealed-store.js'
 import type { AuditEntry, Store } from './core/store.js'
 import { AnswerCache } from './engine/answer-cache.js'
+import { Deadlines } from './engine/deadlines.js'
 import { type Logger, logTo } from './engine/event-log.js'
 import { type OnceEvent, reporter } from './engine/events.js'
 import { type ExecuteOptions, execute } from './engine/execute.js'
@@ -25,7 +26,7 @@ import { defineLocal, type LocalOperation } from './phases/local.js'
 import { defineOperation, type Operation, type OperationOptions } from './phases/operation.js'
 import type { OperationRun } from './phases/operation-run.js'
 import { type ResolveAs, resolve } from './phases/resolve.js'
-import { runBody } from './phases/run-body.js'
+import { type BodyOptions, runBody } from './phases/run-body.js'
 import { type WithinOptions, type WithinOutcome, within } from './phases/within.js'
 
 /** Options for everything; lease, maxRun, retention and retentionFloor are the defaults for each piece of work. */
@@ -180,23 +181,28 @@ export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
   const keepAnswer = answerKeeper({ maxAnswerBytes, neverStore: options.neverStore, redact: options.redact })
   // Always: what was sealed once is opened or refused, and never sent to a client as it is.
   const store = sealedStore(options.store, options.encryption)
+  const deadlines = new Deadlines(clock)
   const onEnqueued = new Set<(ref: KeyRef) => void>()
   const onStaged = new Set<() => void>()
   const parts: EngineParts = {
     store,
     clock,
     random,
+    deadlines,
     report,
     reportWorker,
     span: telemetry && guardedSpan(telemetry),
-    leaseKeeper: new LeaseKeeper({ store, clock, random, report, apart: telemetry && guardedApart(telemetry) }),
+    leaseKeeper: new LeaseKeeper({ store, clock, random, deadlines, report, apart: telemetry && guardedApart(telemetry) }),
     running: new RunningWork(clock),
     answers: answerCache === undefined ? undefined : new AnswerCache(clock, answerCache.maxBytes),
     defaults: options,
+    policyOf: policyResolver(options),
     storeTimeoutMs: durationMs(storeTimeout, 'storeTimeout'),
     onEnqueued,
     onStaged,
-    keep: (ref, answer) => keepAnswer(answer, (error) => report(ref, { type: 'redaction-failed', error })),
+    keep: options.redact
+      ? (ref, answer) => keepAnswer(answer, (error) => report(ref, { type: 'redaction-failed', error }))
+      : (_, answer) => keepAnswer(answer),
     takeFingerprint: createFingerprinter(options.fingerprint),
   }
 
@@ -209,6 +215,7 @@ export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
         'use postgresStore() for those.',
     )
   }
+  const asItsClaimSays: BodyOptions<Tx> = { steps, afterFailure: (_, { claim }) => claim.afterFailure }
   const names = new Set<string>()
   const operations = new Map<string, Operation<never, Answer>>()
   const register = (name: string, work: unknown) => {
@@ -222,8 +229,7 @@ export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
   return {
     internals: { parts, operations, onEnqueued, onStaged },
     maxAnswerBytes,
-    execute: (executeOptions, work) =>
-      execute(parts, executeOptions, (held) => runBody(held, { steps, afterFailure: () => held.claim.afterFailure }, work)),
+    execute: (executeOptions, work) => execute(parts, executeOptions, (held) => runBody(held, asItsClaimSays, work)),
     operation(name, operationOptions, body) {
       const operation = defineOperation(parts, steps(), name, operationOptions, body)
       register(name, body)

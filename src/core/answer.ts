@@ -84,11 +84,17 @@ function problemOf(answer: unknown): string | null {
   if (!Array.isArray(headers)) return 'its headers are not a list of pairs'
   if (omittedBytes !== undefined && !(Number.isSafeInteger(omittedBytes) && omittedBytes >= 0)) return 'its omittedBytes is not a size'
   if (body.length > 0 && bodiless.has(status as number)) return `a ${status} has no body`
-  return headers.map(headerProblem).find((problem) => problem !== null) ?? null
+  for (const pair of headers) {
+    const problem = headerProblem(pair)
+    if (problem !== null) return problem
+  }
+  return null
 }
 
 function headerProblem(pair: unknown): string | null {
-  const [name, value] = Array.isArray(pair) ? pair : []
+  if (!Array.isArray(pair)) return `${nameOf(undefined)} is not a header name`
+  const name: unknown = pair[0]
+  const value: unknown = pair[1]
   if (!isHeaderName(name)) return `${nameOf(name)} is not a header name`
   return typeof value === 'string' && headerValue.test(value) ? null : `the value of header ${name} cannot be sent`
 }

@@ -1,3 +1,5 @@
+import { randomUuid } from './uuid.js'
+
 /**
  * Time and randomness come in here and nowhere else, so that tests own them.
  *
@@ -40,6 +42,6 @@ export const systemClock: Clock = {
 }
 
 export const systemRandom: Random = {
-  uuid: () => crypto.randomUUID(),
+  uuid: randomUuid,
   fraction: () => Math.random(),
 }

@@ -5,11 +5,12 @@ const { createHash, createHmac } = crypto
 /** From Node 20.12 on there is a hash in one call, without an object for each. */
 const hashAtOnce = (crypto as { hash?: (algorithm: string, data: string | Uint8Array, encoding: 'latin1' | 'hex') => string }).hash
 
-/** SHA-256, or HMAC-SHA-256 with a secret. Of a text, its UTF-8 is digested. */
-export function digest(secret: Uint8Array | null, data: string | Uint8Array): Buffer {
-  if (secret !== null || !hashAtOnce) return digesting(secret).update(data).digest()
-  // By way of a text: a buffer of its own for 32 bytes would take longer than the hash.
-  return Buffer.from(hashAtOnce('sha256', data, 'latin1'), 'latin1')
+/**
+ * SHA-256, or HMAC-SHA-256 with a secret, as a text with a character for each byte: a buffer of its own for 32 bytes would take longer
+ * than the hash. Of a text, its UTF-8 is digested.
+ */
+export function digest(secret: Uint8Array | null, data: string | Uint8Array): string {
+  return secret === null && hashAtOnce ? hashAtOnce('sha256', data, 'latin1') : digesting(secret).update(data).digest('binary')
 }
 
 /** SHA-256 in hexadecimal digits. */

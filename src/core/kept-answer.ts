@@ -68,7 +68,15 @@ export function answerKeeper({ maxAnswerBytes, neverStore = [], redact }: KeepOp
   }
 
   function withoutUnwanted(answer: Answer): Answer {
-    const { headers } = answer
+    const kept = headersWithout(answer.headers)
+    const { status, body, omittedBytes } = answer
+    return omittedBytes === undefined ? { status, headers: kept, body } : { status, headers: kept, body, omittedBytes }
+  }
+
+  /** Pairs of our own: the caller may change theirs before the answer is written. */
+  function headersWithout(headers: readonly HeaderPair[]): HeaderPair[] {
+    // Most answers have nothing of the kind. Those are copied as they are, into a list that has no room to grow.
+    if (!headers.some(isSpecial)) return headers.map(([name, value]) => [name, value])
     const names = headers.map(([name]) => name.toLowerCase())
     const nominated = names.includes('connection') ? nominatedBy(headers) : undefined
     const hasId = names.includes(requestId)
@@ -78,11 +86,14 @@ export function answerKeeper({ maxAnswerBytes, neverStore = [], redact }: KeepOp
       if (unwanted.has(name) || nominated?.has(name)) continue
       // Two of them would not say which, and readers look for this spelling.
       if (name === originalRequest && hasId) continue
-      // Pairs of our own: the caller may change theirs before the answer is written.
       kept.push([name === requestId || name === originalRequest ? originalRequest : given, value])
     }
-    const { status, body, omittedBytes } = answer
-    return omittedBytes === undefined ? { status, headers: kept, body } : { status, headers: kept, body, omittedBytes }
+    return kept
+  }
+
+  function isSpecial([given]: HeaderPair): boolean {
+    const name = given.toLowerCase()
+    return unwanted.has(name) || name === requestId || name === originalRequest
   }
 }
 

@@ -1,6 +1,7 @@
 /** A media type without its parameters, in lower case: what it is, not how it is written. */
 export function mediaTypeEssence(contentType: string): string {
-  return contentType.split(';', 1)[0]?.trim().toLowerCase() ?? ''
+  const end = contentType.indexOf(';')
+  return (end === -1 ? contentType : contentType.slice(0, end)).trim().toLowerCase()
 }
 
 /** `application/json` and the `+json` family. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { codeOf } from '../../test/support/code-of.js'
-import { type PolicyOptions, resolvePolicy, type ScopePolicy, scopeOf } from './policy.js'
+import { type PolicyOptions, policyResolver, resolvePolicy, type ScopePolicy, scopeOf } from './policy.js'
 
 const minute = 60_000
 const hour = 60 * minute
@@ -64,5 +64,22 @@ describe('scopeOf', () => {
 
   test.each<[unknown]>([[undefined], [null], ['everything'], [{}], [{ name: 1 }], [7], [[]]])('refuses %o', (policy) => {
     expect(codeOf(() => scopeOf(policy as ScopePolicy, endpoint))).toBe('option_invalid')
+  })
+})
+
+describe('policyResolver', () => {
+  const defaults: PolicyOptions = { lease: '30s', retention: '7d' }
+
+  test('says what resolvePolicy says, however often and in whatever order it is asked', () => {
+    const policyOf = policyResolver(defaults)
+    const asked: PolicyOptions[] = [{}, { lease: '5s' }, { maxRun: 1 }, { retention: 'forever' }, { retentionFloor: '1m' }]
+    for (let lease = 1; lease <= 100; lease += 1) asked.push({ lease })
+    for (const options of [...asked, ...asked]) expect(policyOf(options)).toEqual(resolvePolicy(options, defaults))
+  })
+
+  test('works the same options out once, and refuses wrong ones each time', () => {
+    const policyOf = policyResolver(defaults)
+    expect(policyOf({ lease: '5s', maxRun: '1m' })).toBe(policyOf({ maxRun: '1m', lease: '5s' }))
+    for (let times = 0; times < 2; times += 1) expect(codeOf(() => policyOf({ lease: 0 }))).toBe('duration_invalid')
   })
 })

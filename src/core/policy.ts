@@ -49,6 +49,32 @@ export function resolvePolicy(options: PolicyOptions, defaults: PolicyOptions = 
   }
 }
 
+/** As many as a service has kinds of work, and then some. */
+const mostKnown = 32
+
+/** The same for requests, which come with the same few options again and again: each of those is worked out once. */
+export function policyResolver(defaults: PolicyOptions): (options: PolicyOptions) => Policy {
+  const known: { readonly options: PolicyOptions; readonly policy: Policy }[] = []
+
+  return function policyOf(options) {
+    for (const each of known) if (saysTheSame(each.options, options)) return each.policy
+    const policy = resolvePolicy(options, defaults)
+    const { lease, maxRun, retention, retentionFloor } = options
+    if (known.length >= mostKnown) known.length = 0
+    known.push({ options: { lease, maxRun, retention, retentionFloor } as PolicyOptions, policy })
+    return policy
+  }
+}
+
+function saysTheSame(one: PolicyOptions, other: PolicyOptions): boolean {
+  return (
+    one.lease === other.lease &&
+    one.maxRun === other.maxRun &&
+    one.retention === other.retention &&
+    one.retentionFloor === other.retentionFloor
+  )
+}
+
 /** Which keys may meet: those of one endpoint, all of a tenant, or those under a name of the service's own. */
 export type ScopePolicy = 'endpoint' | 'tenant' | { readonly name: string }
 

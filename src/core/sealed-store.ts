@@ -5,7 +5,7 @@ import { type EncryptionOptions, type KeyRing, keyRing } from './key-ring.js'
 import type { KeyRecord } from './record.js'
 import { longestDelayMs } from './retry-delay.js'
 import { openAnswer, openPayload, openRequest, type Place, sealAnswer, sealPayload, sealRequest } from './sealing.js'
-import type { EnqueueVerdict, JobRecord, KeyClaim, KeyFinish, OutboxStore, StepStore, Store, TakenJob, Verdict } from './store.js'
+import type { EnqueueVerdict, JobRecord, KeyClaim, KeyFinish, KeyStore, OutboxStore, StepStore, Store, TakenJob, Verdict } from './store.js'
 
 /**
  * The same store, in which answers, requests and payloads of jobs are encrypted: what it is given is sealed before it is stored, what it says is opened.
@@ -16,26 +16,16 @@ import type { EnqueueVerdict, JobRecord, KeyClaim, KeyFinish, OutboxStore, StepS
 export function sealedStore<Tx>(store: Store<Tx>, encryption?: EncryptionOptions): Store<Tx> {
   const ring = encryption === undefined ? undefined : keyRing(encryption)
   const { steps, upkeep, outbox, turns } = store
+  /** An async function only for claims with something to seal: most have nothing. */
+  const claimSealed = async (claim: KeyClaim) => store.keyClaim(sealedClaim(ring, claim))
 
   return {
     get durability() {
       return store.durability
     },
 
-    async keyClaim(claim) {
-      const verdict = await store.keyClaim(sealedClaim(ring, claim))
-      try {
-        return openedVerdict(ring, claim, verdict)
-      } catch (error) {
-        // The key was taken for nothing. Left alone, its lease would run out, and it would count as work that crashed. Due at once, it
-        // would keep workers from all others.
-        if (verdict.kind === 'execute') {
-          const dueInMs = longestDelayMs(verdict.attempts)
-          await store.keyRelease({ lease: verdict.lease, reason: cannotOpen, dueInMs }).catch(() => {})
-        }
-        throw error
-      }
-    },
+    keyClaim: (claim) =>
+      (claim.request ? claimSealed(claim) : store.keyClaim(claim)).then((verdict) => openedClaim(store, ring, claim, verdict)),
     keyEnqueue: async (claim) => openedVerdict(ring, claim, await store.keyEnqueue(sealedClaim(ring, claim))),
     keyHeartbeat: (heartbeat) => store.keyHeartbeat(heartbeat),
     keyFinish: (finish) => store.keyFinish(ring ? sealedFinish(ring, finish) : finish),
@@ -60,6 +50,23 @@ export function sealedStore<Tx>(store: Store<Tx>, encryption?: EncryptionOptions
     ...(turns ? { turns } : {}),
     ...(steps ? { steps: sealedSteps(steps, ring) } : {}),
   }
+}
+
+function openedClaim(store: KeyStore, ring: KeyRing | undefined, claim: KeyClaim, verdict: Verdict): Verdict | Promise<never> {
+  try {
+    return openedVerdict(ring, claim, verdict)
+  } catch (error) {
+    return verdict.kind === 'execute' ? givenBack(store, verdict, error) : Promise.reject(error)
+  }
+}
+
+/**
+ * The key was taken for nothing. Left alone, its lease would run out, and it would count as work that crashed. Due at once, it would keep
+ * workers from all others.
+ */
+async function givenBack(store: KeyStore, { lease, attempts }: Extract<Verdict, { kind: 'execute' }>, error: unknown): Promise<never> {
+  await store.keyRelease({ lease, reason: cannotOpen, dueInMs: longestDelayMs(attempts) }).catch(() => {})
+  throw error
 }
 
 /** Noted with a key that was given back because the request it should go on with is unreadable. */

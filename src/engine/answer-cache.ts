@@ -55,7 +55,9 @@ export class AnswerCache {
     const name = nameOf(claim)
     const before = this.#entries.get(name)
     if (before) this.#drop(name, before)
-    this.#keep(name, { replay: copyOf(replay), fingerprint: claim.fingerprint?.bytes ?? null, until: sentAt + replay.expiresInMs, bytes })
+    // A copy: the fingerprint's own bytes are part of a larger buffer, which would be kept with them.
+    const fingerprint = claim.fingerprint ? new Uint8Array(claim.fingerprint.bytes) : null
+    this.#keep(name, { replay: copyOf(replay), fingerprint, until: sentAt + replay.expiresInMs, bytes })
     for (const [oldest, entry] of this.#entries) {
       if (this.#bytes <= this.#maxBytes) break
       this.#drop(oldest, entry)

@@ -1,7 +1,10 @@
 import { crashPoint } from '../core/crash-points.js'
+import type { Lease } from '../core/record.js'
 import type { KeyClaim, Verdict } from '../core/store.js'
+import type { AnswerCache } from './answer-cache.js'
 import type { EngineParts } from './parts.js'
-import { patiently } from './patience.js'
+import { type Patience, PatientCall, patiently } from './patience.js'
+import { shuttingDown } from './running-work.js'
 
 /** What a claim came to. */
 export interface Claimed {
@@ -21,62 +24,82 @@ const askAgainMs = 20
 
 /**
  * Asks for the key; while somebody else works on it, again and again until `waitMs` are over. Always with the same claim: by its token
- * it knows itself, so a lost acknowledgement costs a repeat, and a key that is given back or abandoned meanwhile is taken over.
+ * it knows itself, so a lost acknowledgement costs a repeat, and a key that is given back or abandoned meanwhile is taken over. Throws at
+ * once in a process that is stopping.
  */
-export async function claimKey(parts: EngineParts, claim: KeyClaim, waitMs = 0): Promise<Claimed> {
-  const { clock, running } = parts
-  let since = clock.monotonic()
-  const until = since + waitMs
+export function claimKey(parts: EngineParts, claim: KeyClaim, waitMs = 0): Promise<Claimed> {
+  parts.running.assertOpen()
   crashPoint('claim:before')
-  for (;;) {
-    const { verdict, sentAt } = await ask(parts, claim)
-    const leftMs = until - clock.monotonic()
-    if (verdict.kind !== 'in-progress' || leftMs <= 0 || !running.isOpen) {
-      crashPoint('claim:after')
-      return { verdict, since }
-    }
+  return new Claiming(parts, claim, waitMs).begin()
+}
+
+class Claiming extends PatientCall<Verdict, Claimed> {
+  declare protected readonly parts: EngineParts
+  readonly #claim: KeyClaim
+  readonly #waitUntil: number
+  #since: number
+  #sentAt: number
+
+  constructor(parts: EngineParts, claim: KeyClaim, waitMs: number) {
+    super(parts)
+    this.#claim = claim
+    this.#since = parts.clock.monotonic()
+    this.#sentAt = this.#since
+    this.#waitUntil = this.#since + waitMs
+  }
+
+  /** The whole of it for each ask. */
+  protected override patience(): Patience {
+    const { clock, storeTimeoutMs } = this.parts
+    return { until: clock.monotonic() + storeTimeoutMs, tries: claimTries }
+  }
+
+  protected override send(): Promise<Verdict> {
+    const { clock, store, answers } = this.parts
+    this.#sentAt = clock.monotonic()
+    return answers ? askWithCache(store, answers, this.#claim, this.#sentAt) : store.keyClaim(this.#claim)
+  }
+
+  protected override asksAgainInMs(verdict: Verdict): number | undefined {
+    if (verdict.kind !== 'in-progress') return undefined
+    const { clock, running } = this.parts
+    const leftMs = this.#waitUntil - clock.monotonic()
+    if (leftMs <= 0 || !running.isOpen) return undefined
     // The key was not ours then. Later tries may have taken it, also one whose answer never came, so "since" must not be later.
-    since = sentAt
-    await new Promise<void>((resolve) => clock.schedule(resolve, Math.min(askAgainMs, leftMs)))
+    this.#since = this.#sentAt
+    return Math.min(askAgainMs, leftMs)
   }
-}
 
-/**
- * The same for a process that may stop meanwhile: a key that it is given then is given back at once, untouched. Should even that fail, its
- * lease runs out.
- */
-export async function claimUnlessStopping(parts: EngineParts, claim: KeyClaim, waitMs: number): Promise<Claimed> {
-  const { store, running, clock, storeTimeoutMs } = parts
-  running.assertOpen()
-  const claimed = await claimKey(parts, claim, waitMs)
-  if (running.isOpen || claimed.verdict.kind !== 'execute') return claimed
-  const { lease } = claimed.verdict
-  const release = () => store.keyRelease({ lease, reason: 'claimed by a process that was stopping' })
-  await patiently(release, { until: clock.monotonic() + storeTimeoutMs, tries: claimTries }, parts).catch(() => {})
-  running.assertOpen()
-  return claimed
-}
+  protected override answered(verdict: Verdict): Claimed | Promise<Claimed> {
+    crashPoint('claim:after')
+    if (verdict.kind === 'execute' && !this.parts.running.isOpen) return giveBackUntouched(this.parts, verdict.lease)
+    return { verdict, since: this.#since }
+  }
 
-/** Each ask has the whole of the patience with the store. */
-async function ask(parts: EngineParts, claim: KeyClaim): Promise<{ verdict: Verdict; sentAt: number }> {
-  const { store, clock, storeTimeoutMs, answers } = parts
-  let sentAt = clock.monotonic()
-  const known = answers?.find(claim)
-  if (known) return { verdict: known, sentAt }
-  const send = () => {
-    sentAt = clock.monotonic()
-    return store.keyClaim(claim)
-  }
-  // Too late to be used, but it holds the key: give it back rather than let every retry wait out the lease.
-  const late = (verdict: Verdict) => {
-    if (verdict.kind === 'execute') store.keyRelease({ lease: verdict.lease, reason: 'claimed too late' }).catch(() => {})
-  }
-  try {
-    const verdict = await patiently(send, { until: sentAt + storeTimeoutMs, tries: claimTries }, parts, late)
-    if (verdict.kind === 'replay') answers?.remember(claim, verdict, sentAt)
-    return { verdict, sentAt }
-  } catch (error) {
-    parts.report(claim, { type: 'not-claimed', error })
+  protected override failed(error: unknown): never {
+    this.parts.report(this.#claim, { type: 'not-claimed', error })
     throw error
   }
+
+  /** Too late to be used, but it holds the key: give it back rather than let every retry wait out the lease. */
+  protected override late(verdict: Verdict): void {
+    if (verdict.kind !== 'execute') return
+    this.parts.store.keyRelease({ lease: verdict.lease, reason: 'claimed too late' }).catch(() => {})
+  }
+}
+
+async function askWithCache(store: EngineParts['store'], answers: AnswerCache, claim: KeyClaim, sentAt: number): Promise<Verdict> {
+  const known = answers.find(claim)
+  if (known) return known
+  const verdict = await store.keyClaim(claim)
+  if (verdict.kind === 'replay') answers.remember(claim, verdict, sentAt)
+  return verdict
+}
+
+/** A process that stops begins nothing with a key that it is given then. Should even giving it back fail, its lease runs out. */
+async function giveBackUntouched(parts: EngineParts, lease: Lease): Promise<never> {
+  const { store, clock, storeTimeoutMs } = parts
+  const release = () => store.keyRelease({ lease, reason: 'claimed by a process that was stopping' })
+  await patiently(release, { until: clock.monotonic() + storeTimeoutMs, tries: claimTries }, parts).catch(() => {})
+  throw shuttingDown()
 }

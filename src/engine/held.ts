@@ -6,13 +6,14 @@ import type { AfterFailure, Policy } from '../core/policy.js'
 import type { Lease } from '../core/record.js'
 import { retryDelayMs } from '../core/retry-delay.js'
 import { storableText } from '../core/storable-text.js'
-import type { KeyClaim, StepRecord, Verdict, WriteResult } from '../core/store.js'
+import type { KeyClaim, KeyFinish, StepRecord, Verdict, WriteResult } from '../core/store.js'
 import { outcomeUnknown, workFailed } from '../core/system-answers.js'
-import { claimUnlessStopping } from './claim.js'
+import { type Claimed, claimKey } from './claim.js'
 import { type Holding, leaseLost } from './lease-keeper.js'
 import { type Outcome, outcomeOf } from './outcome.js'
 import type { EngineParts } from './parts.js'
-import { type Patience, patiently } from './patience.js'
+import { type Patience, PatientCall, patiently } from './patience.js'
+import type { Underway } from './running-work.js'
 import type { SpanAttributes } from './telemetry.js'
 
 /** One holder's attempt at a key, as the work sees it. */
@@ -59,25 +60,42 @@ export async function withKey<R extends Answer>(
   waitMs: number,
   work: (held: Held) => Promise<Outcome<R>>,
 ): Promise<Outcome<R>> {
-  const claiming = claimUnlessStopping(parts, claim, waitMs)
-  // A process that stops waits for the claim, too: it may come back with a key.
-  let abandonNow = async (_: OncekeyError): Promise<void> => void (await claiming.catch(() => {}))
-  return parts.running.during({ abandon: (error) => abandonNow(error) }, async () => {
-    const { verdict, since } = await claiming
+  const underway = new KeyUnderway(claimKey(parts, claim, waitMs))
+  parts.running.begin(underway)
+  try {
+    const claimed = await underway.claiming
+    const { verdict } = claimed
     if (verdict.kind !== 'execute') return outcomeOf(parts, claim, verdict)
-    const { lease } = verdict
-    const { leaseMs, maxRunMs } = policy
-    reportExecuting(parts, claim, verdict)
-    const startedAt = parts.clock.monotonic()
-    const holding = parts.leaseKeeper.hold(claim, { lease, leaseMs, maxRunMs, since })
-    const held: Held = { parts, claim, policy, lease, holding, startedAt, before: verdict }
-    abandonNow = (error) => abandon(held, error)
-    try {
-      return await (parts.span ? parts.span('oncekey.run', runAttributes(claim, verdict), () => work(held)) : work(held))
-    } finally {
-      holding.letGo()
-    }
-  })
+    const held = holdKey(parts, claim, policy, verdict, claimed.since)
+    underway.held = held
+    return await (parts.span ? parts.span('oncekey.run', runAttributes(claim, verdict), () => work(held)) : work(held))
+  } finally {
+    underway.held?.holding.letGo()
+    parts.running.end(underway)
+  }
+}
+
+function holdKey(parts: EngineParts, claim: KeyClaim, policy: Policy, verdict: Execution, since: number): Held {
+  const { lease } = verdict
+  const { leaseMs, maxRunMs } = policy
+  reportExecuting(parts, claim, verdict)
+  const startedAt = parts.clock.monotonic()
+  const holding = parts.leaseKeeper.hold(claim, { lease, leaseMs, maxRunMs, since })
+  return { parts, claim, policy, lease, holding, startedAt, before: verdict }
+}
+
+/** A key from its claim to its end, as a process that stops sees it. */
+class KeyUnderway implements Underway {
+  /** Undefined while it is being claimed. */
+  held: Held | undefined
+
+  constructor(readonly claiming: Promise<Claimed>) {}
+
+  async abandon(error: OncekeyError): Promise<void> {
+    if (this.held) await abandon(this.held, error)
+    // It may come back with a key.
+    else await this.claiming.catch(() => {})
+  }
 }
 
 /**
@@ -164,33 +182,52 @@ export function whileCertain({ parts: { clock, storeTimeoutMs }, holding }: Held
   return { until: Math.max(holding.certainUntil(), clock.monotonic() + storeTimeoutMs), tries: Number.POSITIVE_INFINITY }
 }
 
-export async function storeAnswer<R extends Answer>(held: Held, finished: R, steps: readonly StepRecord[] = []): Promise<Outcome<R>> {
-  const { parts, claim, lease, policy, holding } = held
-  const answer = finished as Reply<BodyOf<R>>
-  if (holding.isLost()) throw leaseLost()
-  const finish = {
-    lease,
-    state: 'complete',
-    answer: parts.keep(claim, finished),
-    retention: policy.retention,
-    steps,
-  } as const
-  let result: WriteResult
+/** Stores what the work came to. Throws if the key is lost already. */
+export function storeAnswer<R extends Answer>(held: Held, answer: R, steps: readonly StepRecord[] = []): Promise<Outcome<R>> {
+  if (held.holding.isLost()) throw leaseLost()
+  const finishing = new Finishing(held, answer, steps)
   crashPoint('finish:before')
-  holding.ending()
-  try {
-    result = await patiently(() => parts.store.keyFinish(finish), whileCertain(held), parts)
-  } catch (error) {
-    parts.report(claim, { type: 'answer-not-stored', error, durationMs: ranForMs(held) })
-    return { kind: 'executed', answer, incarnation: lease.incarnation, stored: false, error }
+  held.holding.ending()
+  return finishing.begin()
+}
+
+class Finishing<R extends Answer> extends PatientCall<WriteResult, Outcome<R>> {
+  readonly #held: Held
+  readonly #answer: Reply<BodyOf<R>>
+  readonly #finish: KeyFinish
+
+  constructor(held: Held, answer: R, steps: readonly StepRecord[]) {
+    super(held.parts)
+    const { parts, claim, lease, policy } = held
+    this.#held = held
+    this.#answer = answer as Reply<BodyOf<R>>
+    this.#finish = { lease, state: 'complete', answer: parts.keep(claim, answer), retention: policy.retention, steps }
   }
-  crashPoint('finish:after')
-  if (result === 'lost') {
-    holding.tellLost()
-    throw leaseLost()
+
+  protected override patience(): Patience {
+    return whileCertain(this.#held)
   }
-  parts.report(claim, { type: 'finished', status: answer.status, durationMs: ranForMs(held), committed: true })
-  return { kind: 'executed', answer, incarnation: lease.incarnation, stored: true }
+
+  protected override send(): Promise<WriteResult> {
+    return this.#held.parts.store.keyFinish(this.#finish)
+  }
+
+  protected override answered(result: WriteResult): Outcome<R> {
+    const { parts, claim, lease, holding } = this.#held
+    crashPoint('finish:after')
+    if (result === 'lost') {
+      holding.tellLost()
+      throw leaseLost()
+    }
+    parts.report(claim, { type: 'finished', status: this.#answer.status, durationMs: ranForMs(this.#held), committed: true })
+    return { kind: 'executed', answer: this.#answer, incarnation: lease.incarnation, stored: true }
+  }
+
+  protected override failed(error: unknown): Outcome<R> {
+    const { parts, claim, lease } = this.#held
+    parts.report(claim, { type: 'answer-not-stored', error, durationMs: ranForMs(this.#held) })
+    return { kind: 'executed', answer: this.#answer, incarnation: lease.incarnation, stored: false, error }
+  }
 }
 
 export interface Failure {

@@ -1,10 +1,9 @@
-import type { Clock, Random } from '../core/clock.js'
 import { OncekeyError } from '../core/errors.js'
 import type { KeyRef } from '../core/key.js'
 import type { Lease } from '../core/record.js'
 import type { KeyStore } from '../core/store.js'
 import type { Report } from './events.js'
-import { patiently } from './patience.js'
+import { type PatienceParts, patiently } from './patience.js'
 
 export interface HoldOptions {
   readonly lease: Lease
@@ -34,6 +33,9 @@ export interface Holding {
   letGo(): void
 }
 
+/** A run has no listener or one, nearly always: neither needs a list that can grow. */
+const none: readonly never[] = []
+
 /** What the keeper knows of a lease. Each request has one, so what few of them need is made when it is asked for. */
 class Held implements Holding {
   readonly lease: Lease
@@ -48,7 +50,7 @@ class Held implements Holding {
   readonly #keeper: { tellLost(held: Held): void; letGo(held: Held): void }
   #reason: OncekeyError | undefined
   #controller: AbortController | undefined
-  readonly #listeners: ((reason: OncekeyError) => void)[] = []
+  #listeners: readonly ((reason: OncekeyError) => void)[] = none
 
   constructor(
     readonly ref: KeyRef,
@@ -76,6 +78,13 @@ class Held implements Holding {
     return this.#reason !== undefined
   }
 
+  /** How soon it has to be looked at. */
+  beatInMs(now: number): number {
+    if (this.standing !== 'held') return Number.POSITIVE_INFINITY
+    const doubtAt = this.isAborted ? Number.POSITIVE_INFINITY : this.confirmedUntil
+    return Math.min(this.leaseMs / beatsPerLease, Math.max(1, Math.min(this.since + this.maxRunMs, doubtAt) - now))
+  }
+
   /** Only the first reason counts. */
   abort(reason: OncekeyError): void {
     if (this.#reason) return
@@ -86,7 +95,7 @@ class Held implements Holding {
 
   onAbort(listener: (reason: OncekeyError) => void): void {
     if (this.#reason) listener(this.#reason)
-    else this.#listeners.push(listener)
+    else this.#listeners = this.#listeners === none ? [listener] : [...this.#listeners, listener]
   }
 
   certainUntil(): number {
@@ -120,10 +129,8 @@ class Held implements Holding {
 /** A lease is renewed three times before it runs out: one heartbeat may fail. */
 const beatsPerLease = 3
 
-export interface LeaseKeeperParts {
+export interface LeaseKeeperParts extends PatienceParts {
   readonly store: Pick<KeyStore, 'keyHeartbeat'>
-  readonly clock: Clock
-  readonly random: Random
   readonly report: Report
   /** Calls its argument outside of the context of any request. Default: just calls it. */
   readonly apart?: ((work: () => void) => void) | undefined
@@ -143,7 +150,7 @@ export class LeaseKeeper {
     tellLost: (held: Held) => this.#tellLost(held),
     letGo: (held: Held) => {
       this.#held.delete(held)
-      if (this.#held.size === 0) this.#planBeat()
+      if (this.#held.size === 0) this.#planBeatForAll()
     },
   }
 
@@ -154,20 +161,22 @@ export class LeaseKeeper {
   hold(ref: KeyRef, options: HoldOptions): Holding {
     const held = new Held(ref, options, this.#ofHeld)
     this.#held.add(held)
-    this.#planBeat([held])
+    const now = this.#parts.clock.monotonic()
+    this.#planBeat(now, held.beatInMs(now))
     return held
   }
 
-  /** Sees to it that the next beat comes in time for these leases; never later than it was planned already. */
-  #planBeat(among: Iterable<Held> = this.#held): void {
-    const { clock, apart } = this.#parts
-    const now = clock.monotonic()
+  /** Sees to it that the next beat comes in time for all leases. */
+  #planBeatForAll(): void {
+    const now = this.#parts.clock.monotonic()
     let delayMs = Number.POSITIVE_INFINITY
-    for (const { leaseMs, maxRunMs, since, standing, confirmedUntil, isAborted } of among) {
-      if (standing !== 'held') continue
-      const doubtAt = isAborted ? Number.POSITIVE_INFINITY : confirmedUntil
-      delayMs = Math.min(delayMs, leaseMs / beatsPerLease, Math.max(1, Math.min(since + maxRunMs, doubtAt) - now))
-    }
+    for (const held of this.#held) delayMs = Math.min(delayMs, held.beatInMs(now))
+    this.#planBeat(now, delayMs)
+  }
+
+  /** Never later than it was planned already. */
+  #planBeat(now: number, delayMs: number): void {
+    const { clock, apart } = this.#parts
     if (this.#held.size > 0 && now + delayMs >= this.#nextBeatAt) return
     this.#cancelBeat()
     this.#nextBeatAt = now + delayMs
@@ -191,7 +200,7 @@ export class LeaseKeeper {
     for (const held of this.#held) this.#watch(held, now)
     // Not awaited: a heartbeat that hangs must not stop the watch over time.
     void this.#renew([...this.#held].filter(({ standing, renewing }) => standing === 'held' && !renewing))
-    this.#planBeat()
+    this.#planBeatForAll()
   }
 
   #watch(held: Held, now: number): void {

@@ -2,9 +2,10 @@ import type { Answer } from '../core/answer.js'
 import type { Clock, Random } from '../core/clock.js'
 import type { Fingerprinter } from '../core/fingerprint/fingerprint.js'
 import type { KeyRef } from '../core/key.js'
-import type { PolicyOptions } from '../core/policy.js'
+import type { Policy, PolicyOptions } from '../core/policy.js'
 import type { KeyStore, Store } from '../core/store.js'
 import type { AnswerCache } from './answer-cache.js'
+import type { Deadlines } from './deadlines.js'
 import type { Report, ReportWorker } from './events.js'
 import type { LeaseKeeper } from './lease-keeper.js'
 import type { RunningWork } from './running-work.js'
@@ -15,6 +16,8 @@ export interface EngineParts {
   readonly store: KeyStore & Pick<Store, 'upkeep' | 'outbox' | 'turns'>
   readonly clock: Clock
   readonly random: Random
+  /** Of the calls of the store that are waited for. */
+  readonly deadlines: Deadlines
   readonly report: Report
   readonly reportWorker: ReportWorker
   /** Undefined without telemetry: then nothing is wrapped. */
@@ -24,6 +27,8 @@ export interface EngineParts {
   /** Undefined unless it is asked for. */
   readonly answers: AnswerCache | undefined
   readonly defaults: PolicyOptions
+  /** What a request says of itself, or else the defaults. */
+  policyOf(options: PolicyOptions): Policy
   readonly storeTimeoutMs: number
   /** Told of each key that was left to workers by this process. */
   readonly onEnqueued: ReadonlySet<(ref: KeyRef) => void>

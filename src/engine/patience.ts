@@ -1,11 +1,19 @@
 import type { Clock, Random } from '../core/clock.js'
 import { isOncekeyError, OncekeyError } from '../core/errors.js'
+import type { Deadlines, Waiting } from './deadlines.js'
 
 /** How long, and how often, a call of the store is tried. */
 export interface Patience {
   /** On the monotonic clock. */
   readonly until: number
   readonly tries: number
+}
+
+/** What patience needs of the engine. */
+export interface PatienceParts {
+  readonly clock: Clock
+  readonly random: Random
+  readonly deadlines: Deadlines
 }
 
 const firstDelayMs = 25
@@ -15,20 +23,152 @@ const longestDelayMs = 1_000
  * Repeats a call whose answer did not come because the store could not be reached, with full jitter. Only for calls that may
  * be repeated: the store's verbs recognise themselves. `late` gets the answer of a try that was no longer waited for.
  */
-export async function patiently<T>(
+export function patiently<T>(
   call: () => Promise<T>,
-  { until, tries }: Patience,
-  { clock, random }: { clock: Clock; random: Random },
-  late: (answer: T) => void = () => {},
+  patience: Patience,
+  parts: PatienceParts,
+  late: (answer: T) => void = nobody,
 ): Promise<T> {
-  for (let attempt = 1; ; attempt += 1) {
+  return new PlainCall(call, patience, parts, late).begin()
+}
+
+const nobody = () => {}
+
+/**
+ * A call that is made patiently, as an object: each request makes two, and as async functions, with their promises and closures, they
+ * would be most of what a request leaves to the garbage collector.
+ */
+export abstract class PatientCall<T, Result> implements Waiting {
+  until = 0
+  previous: Waiting | undefined
+  next: Waiting | undefined
+  #tries = 0
+  #attempt = 0
+  #isGivenUp = false
+  #resolve: (result: Result | Promise<Result>) => void = nobody
+  #reject: (error: unknown) => void = nobody
+
+  constructor(protected readonly parts: PatienceParts) {}
+
+  protected abstract patience(): Patience
+
+  /** One try. */
+  protected abstract send(): Promise<T>
+
+  /** How soon it asks again, after an answer that is not the last word. Undefined for one that is. */
+  protected asksAgainInMs(_: T): number | undefined {
+    return undefined
+  }
+
+  /** What the answer comes to. */
+  protected abstract answered(answer: T): Result | Promise<Result>
+
+  /** What it comes to that there is no answer. */
+  protected failed(error: unknown): Result {
+    throw error
+  }
+
+  /** Gets an answer that was no longer waited for. */
+  protected late(_: T): void {}
+
+  begin(): Promise<Result> {
+    return new Promise((resolve, reject) => {
+      this.#resolve = resolve
+      this.#reject = reject
+      this.#ask()
+    })
+  }
+
+  #ask(): void {
+    const { until, tries } = this.patience()
+    this.until = until
+    this.#tries = tries
+    this.#attempt = 0
+    this.#try()
+  }
+
+  giveUp(): void {
+    this.#isGivenUp = true
+    this.#end(storeTimeout())
+  }
+
+  #try(): void {
+    this.#attempt += 1
+    this.parts.deadlines.add(this)
     try {
-      return await beforeDeadline(call(), until, clock, late)
+      this.send().then(
+        (answer) => this.#succeed(answer),
+        (error: unknown) => this.#fail(error),
+      )
     } catch (error) {
-      const delayMs = random.fraction() * Math.min(longestDelayMs, firstDelayMs * 2 ** attempt)
-      if (!mayPass(error) || attempt >= tries || clock.monotonic() + delayMs >= until) throw error
-      await new Promise<void>((resolve) => clock.schedule(resolve, delayMs))
+      this.#fail(error)
     }
+  }
+
+  #succeed(answer: T): void {
+    this.parts.deadlines.remove(this)
+    if (this.#isGivenUp) {
+      this.late(answer)
+      return
+    }
+    try {
+      const delayMs = this.asksAgainInMs(answer)
+      if (delayMs === undefined) this.#resolve(this.answered(answer))
+      else this.#after(delayMs).then(() => this.#ask())
+    } catch (error) {
+      this.#reject(error)
+    }
+  }
+
+  #fail(error: unknown): void {
+    if (this.#isGivenUp) return
+    const { clock, random, deadlines } = this.parts
+    deadlines.remove(this)
+    const delayMs = random.fraction() * Math.min(longestDelayMs, firstDelayMs * 2 ** this.#attempt)
+    const isLast = this.#attempt >= this.#tries || clock.monotonic() + delayMs >= this.until
+    if (isLast || !mayPass(error)) this.#end(error)
+    else this.#after(delayMs).then(() => this.#try())
+  }
+
+  #after(delayMs: number): Promise<void> {
+    return new Promise((resolve) => this.parts.clock.schedule(resolve, delayMs))
+  }
+
+  #end(error: unknown): void {
+    try {
+      this.#resolve(this.failed(error))
+    } catch (thrown) {
+      this.#reject(thrown)
+    }
+  }
+}
+
+class PlainCall<T> extends PatientCall<T, T> {
+  readonly #call: () => Promise<T>
+  readonly #patience: Patience
+  readonly #late: (answer: T) => void
+
+  constructor(call: () => Promise<T>, patience: Patience, parts: PatienceParts, late: (answer: T) => void) {
+    super(parts)
+    this.#call = call
+    this.#patience = patience
+    this.#late = late
+  }
+
+  protected override patience(): Patience {
+    return this.#patience
+  }
+
+  protected override send(): Promise<T> {
+    return this.#call()
+  }
+
+  protected override answered(answer: T): T {
+    return answer
+  }
+
+  protected override late(answer: T): void {
+    this.#late(answer)
   }
 }
 
@@ -39,27 +179,3 @@ function mayPass(error: unknown): boolean {
 
 export const storeTimeout = () =>
   new OncekeyError('store_timeout', 'The store did not answer in time: check its load and its locks, or raise storeTimeout.')
-
-function beforeDeadline<T>(answer: Promise<T>, until: number, clock: Clock, late: (answer: T) => void): Promise<T> {
-  return new Promise<T>((resolve, reject) => {
-    let waiting = true
-    const cancel = clock.schedule(
-      () => {
-        waiting = false
-        reject(storeTimeout())
-      },
-      Math.max(0, until - clock.monotonic()),
-    )
-    answer.then(
-      (value) => {
-        cancel()
-        if (waiting) resolve(value)
-        else late(value)
-      },
-      (error: unknown) => {
-        cancel()
-        reject(error)
-      },
-    )
-  })
-}

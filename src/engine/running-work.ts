@@ -33,13 +33,14 @@ export class RunningWork {
     if (!this.#isOpen) throw shuttingDown()
   }
 
-  async during<T>(work: Underway, run: () => Promise<T>): Promise<T> {
+  /** To be followed by `end()`, whatever becomes of the work. */
+  begin(work: Underway): void {
     this.#underway.add(work)
-    try {
-      return await run()
-    } finally {
-      this.#end([work])
-    }
+  }
+
+  end(work: Underway): void {
+    this.#underway.delete(work)
+    this.#tellIfIdle()
   }
 
   /** Lets nothing new begin, waits for what is under way, and takes the keys from what is not done in time. */
@@ -50,14 +51,14 @@ export class RunningWork {
     // Before it is done: whoever else stops need not do it again.
     this.#underway.clear()
     await Promise.all(late.map((work) => work.abandon(takenBack())))
-    this.#end(late)
+    this.#tellIfIdle()
     this.#tellStopped()
     return { abandoned: late.length }
   }
 
-  #end(works: readonly Underway[]): void {
-    for (const work of works) this.#underway.delete(work)
-    if (this.#underway.size === 0) for (const tell of this.#whenIdle.splice(0)) tell()
+  #tellIfIdle(): void {
+    if (this.#underway.size > 0) return
+    for (const tell of this.#whenIdle.splice(0)) tell()
   }
 
   #idle(withinMs: number): Promise<void> {
@@ -78,5 +79,5 @@ const takenBack = () =>
     'This process is stopping, and the work was not done in time: its key was given back. Ask again for its answer.',
   )
 
-const shuttingDown = () =>
+export const shuttingDown = () =>
   new OncekeyError('shutting_down', 'This process is stopping, and takes no new work: send the same request again, to another one.')

@@ -1,33 +1,55 @@
 import type { Answer } from '../core/answer.js'
 import { isOncekeyError, isStoreTrouble, OncekeyError } from '../core/errors.js'
 import type { ReceivedRequest } from '../core/fingerprint/fingerprint.js'
-import { readKey } from './key-source.js'
+import { type HeaderSource, type KeySource, readHeader, readKey } from './key-source.js'
 import type { HttpSettings } from './options.js'
+import type { KeyReading } from './parse-key.js'
 import { problemReply } from './replies.js'
-import { type HttpBody, type HttpRequest, mediaTypeOf } from './request.js'
+import { type HttpBody, type HttpRequest, mediaTypeOf, rereadable } from './request.js'
 
 export type Received = Exclude<HttpBody, { failed: unknown }>
 
-/** A request with a key (or without one, where that is allowed), or the answer that it gets instead. */
-export type Admitted = { readonly key: string | undefined } | { readonly refusal: Answer }
+/** The request, with a body that may be asked for again where the key is read from it. */
+export function readable<Native>({ key }: HttpSettings<Native>, request: HttpRequest<Native>): HttpRequest<Native> {
+  return typeof key === 'object' && key.kind === 'field' ? rereadable(request) : request
+}
 
-export async function admitKey<Native>(settings: HttpSettings<Native>, request: HttpRequest<Native>): Promise<Admitted> {
-  if (typeof settings.key === 'object' && settings.key.kind === 'field') {
+interface Refused {
+  readonly refusal: Answer
+}
+
+/** A request with a key (or without one, where that is allowed), or the answer that it gets instead. */
+export type Admitted = { readonly key: string | undefined } | Refused
+
+/** At once for a key in a header, where most are: a promise for each would be for nothing. */
+export function admitKey<Native>(settings: HttpSettings<Native>, request: HttpRequest<Native>): Admitted | Promise<Admitted> {
+  const { key } = settings
+  return typeof key === 'object' && key.kind === 'header'
+    ? admittedBy(settings, readHeader(key, request))
+    : admitLater(settings, key, request)
+}
+
+async function admitLater<Native>(
+  settings: HttpSettings<Native>,
+  source: Exclude<KeySource<Native>, HeaderSource>,
+  request: HttpRequest<Native>,
+): Promise<Admitted> {
+  if (typeof source === 'object') {
     // The key is in the body: what is wrong with that comes first.
-    const received = await admitBody(settings, request)
+    const received = admitBody(settings, await request.body())
     if ('refusal' in received) return received
   }
-  const reading = await readKey(settings.key, request)
+  return admittedBy(settings, await readKey(source, request))
+}
+
+function admittedBy<Native>(settings: HttpSettings<Native>, reading: KeyReading): Admitted {
   if ('key' in reading) return reading
   if ('invalid' in reading) return { refusal: problemReply(settings, { code: 'key_invalid', detail: reading.invalid }) }
   return settings.required ? { refusal: problemReply(settings, { code: 'key_missing' }) } : { key: undefined }
 }
 
-export async function admitBody<Native>(
-  settings: HttpSettings<Native>,
-  request: HttpRequest<Native>,
-): Promise<{ readonly body: Received } | { readonly refusal: Answer }> {
-  const body = await request.body()
+/** A body that can be compared, or the answer that the request gets instead. */
+export function admitBody<Native>(settings: HttpSettings<Native>, body: HttpBody): Received | Refused {
   if ('failed' in body) {
     return { refusal: problemReply(settings, { code: body.failed === 'too_large' ? 'body_too_large' : 'body_incomplete' }) }
   }
@@ -46,7 +68,7 @@ export async function admitBody<Native>(
         'the layer in front of them, or let them keep the bytes as `rawBody`.',
     )
   }
-  return { body }
+  return body
 }
 
 export function fingerprintOf(request: HttpRequest, body: Received): ReceivedRequest {

@@ -1,15 +1,15 @@
 import { type Answer, checkAnswer } from '../core/answer.js'
 import { isStoreTrouble, OncekeyError } from '../core/errors.js'
 import type { KeyRef } from '../core/key.js'
-import { resolvePolicy, scopeOf } from '../core/policy.js'
+import { type AfterFailure, resolvePolicy, scopeOf } from '../core/policy.js'
 import type { Once } from '../create-once.js'
 import type { ExecuteOptions } from '../engine/execute.js'
 import { HeldRun, type Run } from '../engine/held.js'
 import type { OperationRun } from '../phases/operation-run.js'
-import { admitBody, admitKey, fingerprintOf, refusalOf } from './admit.js'
+import { admitBody, admitKey, fingerprintOf, type Received, readable, refusalOf } from './admit.js'
 import { checkFlag, checkMethods, type IdempotencyOptions, oneOf, resolveHttpOptions } from './options.js'
 import { replyTo } from './replies.js'
-import { type BodyReading, type HttpRequest, rereadable } from './request.js'
+import type { BodyReading, HttpRequest } from './request.js'
 import { requestIdOf } from './request-ids.js'
 
 /** What is to be done with a request. */
@@ -41,9 +41,8 @@ export function idempotencyOf<Native, Tx>(once: Once<Tx>, options: IdempotencyOp
   const wanted = options.methods ?? profile.methods
   checkMethods(wanted)
   const methods = new Set(wanted.map((method) => method.toUpperCase()))
-  const policy = definedOnly({ lease, maxRun, retention, retentionFloor, wait: waitMs })
   // Both checked now: a wrong option is an error at start.
-  resolvePolicy(policy)
+  resolvePolicy(options)
   scopeOf(scope, { method: 'POST', path: '/' })
 
   const { arriving } = once.internals.parts.takeFingerprint
@@ -56,21 +55,22 @@ export function idempotencyOf<Native, Tx>(once: Once<Tx>, options: IdempotencyOp
 
   async function handle(incoming: HttpRequest<Native>, handler: (run: OperationRun<Tx>) => Promise<Answer>): Promise<Handled> {
     if (!methods.has(incoming.method.toUpperCase())) return { kind: 'pass' }
-    const request = rereadable(incoming)
-    const admitted = await admitKey(settings, request)
+    const request = readable(settings, incoming)
+    const admission = admitKey(settings, request)
+    const admitted = admission instanceof Promise ? await admission : admission
     if ('refusal' in admitted) return { kind: 'answer', answer: admitted.refusal }
     if (admitted.key === undefined) return { kind: 'pass' }
-    const received = await admitBody(settings, request)
+    const received = admitBody(settings, await request.body())
     if ('refusal' in received) return { kind: 'answer', answer: received.refusal }
 
-    const work = workOf(handler)
+    const work = new HandlerWork(handler, afterFailure)
     let ref: KeyRef | undefined
     try {
-      const tenant = await tenantOf(request.native)
-      const fingerprint = fingerprintOf(request, received.body)
-      const execution: ExecuteOptions = { tenant, scope: scopeOf(scope, request), key: admitted.key, fingerprint, afterFailure, ...policy }
+      const named = tenantOf(request.native)
+      const tenant = typeof named === 'string' ? named : await named
+      const execution = executionOf(request, received, tenant, admitted.key)
       ref = execution
-      const outcome = await once.execute(execution, work.run)
+      const outcome = await once.execute(execution, (run) => work.run(run))
       if (outcome.kind !== 'executed') return { kind: 'answer', answer: replyTo(settings, outcome) }
       return outcome.answer === work.answer ? own(outcome.incarnation) : { kind: 'answer', answer: outcome.answer }
     } catch (error) {
@@ -78,7 +78,23 @@ export function idempotencyOf<Native, Tx>(once: Once<Tx>, options: IdempotencyOp
     }
   }
 
-  function handledFailure(error: unknown, ref: KeyRef | undefined, work: { readonly started: boolean; readonly error: unknown }): Handled {
+  /** All members are always there, be they undefined: on Node 20 leaving some out with three dots takes several microseconds. */
+  function executionOf(request: HttpRequest, body: Received, tenant: string, key: string): ExecuteOptions {
+    return {
+      tenant,
+      scope: scopeOf(scope, request),
+      key,
+      fingerprint: fingerprintOf(request, body),
+      afterFailure,
+      lease,
+      maxRun,
+      retention,
+      retentionFloor,
+      wait: waitMs,
+    } as ExecuteOptions
+  }
+
+  function handledFailure(error: unknown, ref: KeyRef | undefined, work: HandlerWork<Tx>): Handled {
     if (error instanceof ServerErrorAnswer) return own(error.incarnation)
     if (!work.started && failOpen && isStoreTrouble(error)) {
       if (ref) once.internals.parts.report(ref, { type: 'failed-open', error })
@@ -90,29 +106,53 @@ export function idempotencyOf<Native, Tx>(once: Once<Tx>, options: IdempotencyOp
   }
 
   function own(incarnation: string): Handled {
-    return { kind: 'own', headers: profile.requestIds ? [['request-id', requestIdOf(incarnation)]] : [] }
+    return profile.requestIds ? { kind: 'own', headers: [['request-id', requestIdOf(incarnation)]] } : ownAsItIs
+  }
+}
+
+const ownAsItIs: Handled = { kind: 'own', headers: [] }
+
+/** Runs the handler as a piece of work whose failures are told by its status, too. */
+class HandlerWork<Tx> {
+  started = false
+  answer: Answer | undefined
+  /** What the handler itself threw: its framework's business. */
+  error: unknown
+
+  constructor(
+    readonly handler: (run: OperationRun<Tx>) => Promise<Answer>,
+    readonly afterFailure: AfterFailure,
+  ) {}
+
+  /** Not an async function, which would be two promises more for each request. */
+  run(run: OperationRun<Tx>): Promise<Answer> {
+    this.started = true
+    return new Promise((resolve, reject) => {
+      const fail = (error: unknown) => {
+        if (!run.signal.aborted) this.error = error
+        reject(error)
+      }
+      const succeed = (answer: Answer) => {
+        try {
+          resolve(this.#checked(answer, run))
+        } catch (error) {
+          fail(error)
+        }
+      }
+      // A handler that hangs, or that nobody may hear any more, must not keep its client waiting.
+      HeldRun.onAbort(run, reject)
+      try {
+        this.handler(run).then(succeed, fail)
+      } catch (error) {
+        fail(error)
+      }
+    })
   }
 
-  /** Runs the handler as a piece of work whose failures are told by its status, too. */
-  function workOf(handler: (run: OperationRun<Tx>) => Promise<Answer>) {
-    const work = {
-      started: false,
-      answer: undefined as Answer | undefined,
-      /** What the handler itself threw: its framework's business. */
-      error: undefined as unknown,
-      async run(run: OperationRun<Tx>): Promise<Answer> {
-        work.started = true
-        try {
-          work.answer = checkAnswer(await unlessLost(run, handler(run)))
-        } catch (error) {
-          if (!run.signal.aborted) work.error = error
-          throw error
-        }
-        if (work.answer.status >= 500 && afterFailure !== 'store') throw new ServerErrorAnswer(work.answer.status, run.incarnation)
-        return work.answer
-      },
-    }
-    return work
+  #checked(answer: Answer, { incarnation }: Run): Answer {
+    this.answer = checkAnswer(answer)
+    if (answer.status >= 500 && this.afterFailure !== 'store') throw new ServerErrorAnswer(answer.status, incarnation)
+    return answer
   }
 }
 
@@ -124,16 +164,4 @@ class ServerErrorAnswer extends Error {
   ) {
     super(`the handler answered ${status}`)
   }
-}
-
-/** A handler that hangs, or that nobody may hear any more, must not keep its client waiting. */
-function unlessLost<T>(run: Run, answer: Promise<T>): Promise<T> {
-  return new Promise<T>((resolve, reject) => {
-    HeldRun.onAbort(run, reject)
-    answer.then(resolve, reject)
-  })
-}
-
-function definedOnly<T extends object>(options: T): { [Name in keyof T]: Exclude<T[Name], undefined> } {
-  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as never
 }

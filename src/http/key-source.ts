@@ -58,8 +58,11 @@ export function field(path: string): FieldSource {
 /** What a function throws comes out of here as it is. */
 export async function readKey<Native>(source: KeySource<Native>, request: HttpRequest<Native>): Promise<KeyReading> {
   if (typeof source === 'function') return readingOf(await source(request.native))
-  if (source.kind === 'header') return parseKey(request.headerLines(source.name), source.syntax)
-  return readField(source, request)
+  return source.kind === 'header' ? readHeader(source, request) : readField(source, request)
+}
+
+export function readHeader({ name, syntax }: HeaderSource, request: HttpRequest): KeyReading {
+  return parseKey(request.headerLines(name), syntax)
 }
 
 async function readField({ path }: FieldSource, request: HttpRequest): Promise<KeyReading> {

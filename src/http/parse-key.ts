@@ -41,10 +41,10 @@ function quotedKey(value: string): KeyReading {
  * be another type of structured field, and commas, since servers in the style of fetch join two field lines with one.
  */
 function rawKey(value: string): KeyReading {
-  const end = value.includes(';') ? value.indexOf(';') : value.length
-  const key = value.slice(0, end)
+  const end = value.indexOf(';')
+  const key = end === -1 ? value : value.slice(0, end)
   if (key !== '' && !rawForm.test(key)) return { invalid: notRaw }
-  if (stringItem(`"x"${value.slice(end)}`) === undefined) return { invalid: notParameters }
+  if (end !== -1 && stringItem(`"x"${value.slice(end)}`) === undefined) return { invalid: notParameters }
   return ofRightLength(key)
 }
 

@@ -4,12 +4,12 @@ import { isJson } from '../core/media-type.js'
 import type { EnqueueOutcome, OperationOutcome, RunRequest } from '../phases/admission.js'
 import type { Issue } from '../phases/input.js'
 import { acceptance } from './accept.js'
-import { admitBody, admitKey, fingerprintOf, type Received, refusalOf } from './admit.js'
+import { admitBody, admitKey, fingerprintOf, type Received, readable, refusalOf } from './admit.js'
 import { jsonBody } from './json-body.js'
 import { checkFunction, oneOf, resolveHttpOptions, type ServeOptions } from './options.js'
 import { problems } from './problems.js'
 import { problemReply, replyTo } from './replies.js'
-import { type BodyReading, type HttpRequest, mediaTypeOf, rereadable } from './request.js'
+import { type BodyReading, type HttpRequest, mediaTypeOf } from './request.js'
 import { withRequestId } from './request-ids.js'
 import { hasRun } from './run-of.js'
 
@@ -44,16 +44,16 @@ export function serviceOf<Native>(operation: Servable, options: ServeOptions<Nat
 
   async function answer(incoming: HttpRequest<Native>): Promise<Answer> {
     if (hasRun(incoming.native)) throw layersNested(operation.name, 'serve()')
-    const request = rereadable(incoming)
+    const request = readable(settings, incoming)
     const admitted = await admitKey(settings, request)
     if ('refusal' in admitted) return admitted.refusal
-    const received = await admitBody(settings, request)
+    const received = admitBody(settings, await request.body())
     if ('refusal' in received) return received.refusal
-    const read = bodyOf(request, received.body)
+    const read = bodyOf(request, received)
 
     const run: RunRequest<unknown> = {
       tenant: await tenantOf(request.native),
-      fingerprint: fingerprintOf(request, received.body),
+      fingerprint: fingerprintOf(request, received),
       ...common,
       ...keyOf(admitted.key),
       ...('issue' in read ? { input: null, issues: [read.issue] } : { input: await inputOf(request.native, read.value) }),

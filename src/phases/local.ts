@@ -83,9 +83,11 @@ export async function runLocal<Tx, R extends Answer>(
     },
   }
   const durationMs = () => clock.monotonic() - (startedAt ?? clock.monotonic())
+  // There is nothing to give back: what is not committed has not happened.
+  const underway = { abandon: async () => {} }
+  parts.running.begin(underway)
   try {
-    // There is nothing to give back: what is not committed has not happened.
-    const outcome = await parts.running.during({ abandon: async () => {} }, () => commitTogether(parts, store, together))
+    const outcome = await commitTogether(parts, store, together)
     if (outcome.kind === 'executed') {
       report(claim, { type: 'finished', status: outcome.answer.status, durationMs: durationMs(), committed: true })
     }
@@ -96,6 +98,8 @@ export async function runLocal<Tx, R extends Answer>(
     if (startedAt === undefined && isStoreTrouble(error)) report(claim, { type: 'not-claimed', error })
     if (startedAt !== undefined && !isSimulatedCrash(error)) report(claim, { type, error, durationMs: durationMs() })
     throw error
+  } finally {
+    parts.running.end(underway)
   }
 }
 

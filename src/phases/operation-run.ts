@@ -3,11 +3,13 @@ import { type Duration, durationMs } from '../core/duration.js'
 import { OncekeyError } from '../core/errors.js'
 import type { Json } from '../core/json.js'
 import { checkName } from '../core/key.js'
-import { type Held, HeldRun, type Run } from '../engine/held.js'
+import type { StepStore } from '../core/store.js'
+import { type Held, HeldRun, type Run, whileCertain } from '../engine/held.js'
+import { patiently } from '../engine/patience.js'
 import { type Call, type CallOptions, call } from './call.js'
 import { type Fetched, type FetchOptions, fetchCall } from './fetch-call.js'
 import { finish } from './finish.js'
-import type { Ledger } from './ledger.js'
+import { Ledger } from './ledger.js'
 import { phase } from './phase.js'
 import { resultJson } from './result-json.js'
 
@@ -41,28 +43,69 @@ export interface StageOptions {
   delay?: Duration
 }
 
-/** `open` gives the ledger of the run, which the first step opens. */
-export function operationRun<Tx>(held: Held, open: () => Promise<Ledger<Tx>>): OperationRun<Tx> {
-  const steps: Pick<OperationRun<Tx>, 'phase' | 'call' | 'fetch' | 'finish' | 'stage'> = {
-    phase: async (name, work) => phase(await open(), name, work),
-    call: async (name, work, options) => call(await open(), name, work, options),
-    fetch: async (name, url, init, options) => fetchCall(await open(), name, url, init, options),
-    finish: async (work) => finish(await open(), work),
+/**
+ * The run of a body, with its steps. The first of them opens the ledger: a body without steps costs the store nothing for them. Each step
+ * is a function of its own, which may be taken off the run or copied with it.
+ */
+export class BodyRun<Tx> extends HeldRun implements OperationRun<Tx> {
+  readonly #held: Held
+  readonly #store: () => StepStore<Tx>
+  #ledger: Promise<Ledger<Tx>> | undefined
+  #isOver = false
 
-    async stage(tx, name, payload, { group, delay } = {}) {
-      const ledger = await open()
-      if (ledger.staging?.tx !== tx) {
-        throw new OncekeyError(
-          'stage_outside_phase',
-          `The job '${name}' was not staged: pass the transaction of the phase or finish that is open, inside of it.`,
-        )
-      }
-      checkName('step_name_invalid', 'name of the job', name)
-      if (group !== undefined) checkName('option_invalid', 'group of the job', group)
-      const delayMs = delay === undefined || delay === 0 ? 0 : durationMs(delay, 'delay')
-      const json = resultJson(`the job '${name}'`, payload) ?? 'null'
-      ledger.staging.jobs.push({ id: held.parts.random.uuid(), name, payload: json, group: group ?? null, delayMs })
-    },
+  /** `store` is what steps are made with. It throws for a store that has none. */
+  constructor(held: Held, store: () => StepStore<Tx>) {
+    super(held)
+    this.#held = held
+    this.#store = store
   }
-  return Object.assign(new HeldRun(held), steps)
+
+  readonly phase: OperationRun<Tx>['phase'] = async (name, work) => phase(await this.#open(), name, work)
+
+  readonly call: OperationRun<Tx>['call'] = async (name, work, options) => call(await this.#open(), name, work, options)
+
+  readonly fetch: OperationRun<Tx>['fetch'] = async (name, url, init, options) => fetchCall(await this.#open(), name, url, init, options)
+
+  readonly finish: OperationRun<Tx>['finish'] = async (work) => finish(await this.#open(), work)
+
+  readonly stage: OperationRun<Tx>['stage'] = async (tx, name, payload, options) =>
+    stage(this.#held, await this.#open(), { ...options, tx, name, payload })
+
+  /** The ledger that a step has opened, if there was one. No step may follow. */
+  static end<Tx>(run: BodyRun<Tx>): Promise<Ledger<Tx>> | undefined {
+    run.#isOver = true
+    return run.#ledger
+  }
+
+  #open(): Promise<Ledger<Tx>> {
+    if (this.#isOver) throw new OncekeyError('steps_overlap', 'The run is over: no step may follow the end of its body. Await every step.')
+    this.#ledger ??= openLedger(this.#held, this.#store())
+    return this.#ledger
+  }
+}
+
+/** What earlier attempts left, for a run that goes on from there. */
+export async function openLedger<Tx>(held: Held, store: StepStore<Tx>): Promise<Ledger<Tx>> {
+  const { recoveryPoint, takenOver } = held.before
+  if (!takenOver) return new Ledger(held, store, null, { steps: [], lastCommitAgeMs: 0 })
+  const history = await patiently(() => store.stepsRead(held.lease), whileCertain(held), held.parts)
+  return new Ledger(held, store, recoveryPoint, history)
+}
+
+function stage<Tx>(
+  { parts }: Held,
+  { staging }: Ledger<Tx>,
+  { tx, name, payload, group, delay }: { readonly tx: Tx; readonly name: string; readonly payload: unknown } & StageOptions,
+): void {
+  if (staging?.tx !== tx) {
+    throw new OncekeyError(
+      'stage_outside_phase',
+      `The job '${name}' was not staged: pass the transaction of the phase or finish that is open, inside of it.`,
+    )
+  }
+  checkName('step_name_invalid', 'name of the job', name)
+  if (group !== undefined) checkName('option_invalid', 'group of the job', group)
+  const delayMs = delay === undefined || delay === 0 ? 0 : durationMs(delay, 'delay')
+  const json = resultJson(`the job '${name}'`, payload) ?? 'null'
+  staging.jobs.push({ id: parts.random.uuid(), name, payload: json, group: group ?? null, delayMs })
 }

@@ -3,15 +3,15 @@
  * pieces stay as they came; they are put together only if somebody needs all of them at once.
  */
 export class ArrivingBody {
-  readonly #hash: { update(piece: Uint8Array): unknown; digest(): Uint8Array }
+  readonly #hash: { update(piece: Uint8Array): unknown; digest(encoding: 'binary'): string }
   readonly #pieces: Uint8Array[] = []
   #length = 0
-  #digest: Uint8Array | undefined
+  #digest: string | undefined
 
   /** `by`: what the hash was made with, by which a fingerprinter knows whether it is of use. */
   constructor(
     readonly by: object,
-    hash: { update(piece: Uint8Array): unknown; digest(): Uint8Array },
+    hash: { update(piece: Uint8Array): unknown; digest(encoding: 'binary'): string },
   ) {
     this.#hash = hash
   }
@@ -31,9 +31,9 @@ export class ArrivingBody {
     return Buffer.concat(this.#pieces)
   }
 
-  /** Of what has arrived; nothing may follow it. */
-  digest(): Uint8Array {
-    this.#digest ??= this.#hash.digest()
+  /** Of what has arrived, with a character for each byte; nothing may follow it. */
+  digest(): string {
+    this.#digest ??= this.#hash.digest('binary')
     return this.#digest
   }
 }

@@ -166,7 +166,7 @@ describe('versions', () => {
   /** A later version that only looks at the path. */
   const fingerprintV2: FingerprintVersion = {
     number: 2,
-    compute: ({ path = '' }) => new TextEncoder().encode(path),
+    compute: ({ path = '' }, _, room = 0) => Buffer.from('\0'.repeat(room) + path),
     difference: (own, stored) => (Buffer.compare(own, stored) === 0 ? null : 'path'),
   }
   const oldRelease = createFingerprinter()

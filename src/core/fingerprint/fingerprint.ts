@@ -55,9 +55,9 @@ export function createFingerprinter(
 ): Fingerprinter {
   const exclusions = { body: checkPointers(exclude.body ?? []), query: exclude.query ?? [] }
   if (!Array.isArray(exclusions.query)) throw new OncekeyError('option_invalid', 'exclude.query is a list of parameter names.')
-  const settingsBySecret = new Map<string, FingerprintSettings>()
+  const settingsBySecret = new Map<string, FingerprintSettings & { readonly id: Uint8Array }>()
   for (const [id, secret] of [[hex(noSecretId), null] as const, ...secretRing(secrets)]) {
-    settingsBySecret.set(id, { secret, exclusions, known: new Map() })
+    settingsBySecret.set(id, { id: Buffer.from(id, 'hex'), secret, exclusions, known: new Map() })
   }
   const currentSecret = [...settingsBySecret.keys()][secrets.length > 0 ? 1 : 0] as string
   const currentVersion = [...versions.keys()].at(-1) as number
@@ -67,11 +67,9 @@ export function createFingerprinter(
     if (!version) throw incomparable(`version ${versionNumber}, which this release does not know: finish the upgrade of all processes`)
     const settings = settingsBySecret.get(secretId)
     if (!settings) throw incomparable('a secret that is not in `secrets` any more: keep old secrets for as long as the retention')
-    const computed = version.compute(request, settings)
-    const bytes = new Uint8Array(headerLength + computed.length)
+    const bytes = version.compute(request, settings, headerLength)
     bytes[0] = versionNumber
-    bytes.set(Buffer.from(secretId, 'hex'), 1)
-    bytes.set(computed, headerLength)
+    for (let index = 0; index < settings.id.length; index += 1) bytes[1 + index] = settings.id[index] as number
     return bytes
   }
 
@@ -80,21 +78,37 @@ export function createFingerprinter(
     return versions.get(currentVersion)?.arriving?.(mediaType, settings)
   }
 
-  function takeFingerprint(request: ReceivedRequest): Fingerprint {
-    const bytes = compute(request, currentVersion, currentSecret)
-    return {
-      bytes,
-      differenceFrom(stored: Uint8Array) {
-        const versionNumber = stored[0] ?? 0
-        const secretId = hex(stored.subarray(1, headerLength))
-        const same = versionNumber === currentVersion && secretId === currentSecret
-        const own = same ? bytes : compute(request, versionNumber, secretId)
-        const version = versions.get(versionNumber) as FingerprintVersion
-        return version.difference(own.subarray(headerLength), stored.subarray(headerLength))
-      },
-    }
+  function difference(request: ReceivedRequest, bytes: Uint8Array, stored: Uint8Array): FingerprintPart | null {
+    const versionNumber = stored[0] ?? 0
+    const secretId = hex(stored.subarray(1, headerLength))
+    const same = versionNumber === currentVersion && secretId === currentSecret
+    const own = same ? bytes : compute(request, versionNumber, secretId)
+    const version = versions.get(versionNumber) as FingerprintVersion
+    return version.difference(own.subarray(headerLength), stored.subarray(headerLength))
   }
+
+  const takeFingerprint = (request: ReceivedRequest) =>
+    new TakenFingerprint(compute(request, currentVersion, currentSecret), request, difference)
   return Object.assign(takeFingerprint, { arriving })
+}
+
+type Difference = (request: ReceivedRequest, bytes: Uint8Array, stored: Uint8Array) => FingerprintPart | null
+
+/** The request is kept: what was stored may have been made in another way than `bytes`. */
+class TakenFingerprint implements Fingerprint {
+  readonly bytes: Uint8Array
+  readonly #request: ReceivedRequest
+  readonly #difference: Difference
+
+  constructor(bytes: Uint8Array, request: ReceivedRequest, difference: Difference) {
+    this.bytes = bytes
+    this.#request = request
+    this.#difference = difference
+  }
+
+  differenceFrom(stored: Uint8Array): FingerprintPart | null {
+    return this.#difference(this.#request, this.bytes, stored)
+  }
 }
 
 function secretRing(secrets: readonly FingerprintSecret[]): Map<string, Uint8Array> {

@@ -79,3 +79,15 @@ describe('version 1', () => {
     expect(fingerprintV1.secretId('')).toHaveLength(4)
   })
 })
+
+test('a request that comes again has the fingerprint that it had, however many came between', () => {
+  const takeFingerprint = createFingerprinter()
+  const asks = ['POST', 'PATCH'].flatMap((method) =>
+    ['', 'a=1', 'a=2', 'b', 'c', 'd', 'e'].map(
+      (query): FingerprintRequest => ({ method, path: '/orders', query, mediaType: 'text/plain' }),
+    ),
+  )
+  const alone = asks.map((ask) => hex(createFingerprinter()(ask).bytes))
+  for (let round = 0; round < 3; round += 1) expect(asks.map((ask) => hex(takeFingerprint(ask).bytes))).toEqual(alone)
+  expect(new Set(alone).size).toBe(asks.length)
+})

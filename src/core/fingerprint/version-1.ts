@@ -33,14 +33,22 @@ export interface ReceivedRequest extends FingerprintRequest {
 export interface FingerprintSettings {
   readonly secret: Uint8Array | null
   readonly exclusions: { readonly body: readonly string[]; readonly query: readonly string[] }
-  /** The digests in front of a body's, of requests that come again and again: the same method, path, query and media type. */
-  readonly known: Map<string, Uint8Array>
+  /** The digests in front of a body's, of requests that come again and again, by their path. */
+  readonly known: Map<string, readonly KnownDigests[]>
+}
+
+interface KnownDigests {
+  readonly method: string
+  readonly query: string
+  readonly mediaType: string
+  readonly digests: Uint8Array
 }
 
 /** One way of taking fingerprints. Old ones stay, so that what they stored can still be compared. */
 export interface FingerprintVersion {
   readonly number: number
-  compute(request: ReceivedRequest, settings: FingerprintSettings): Uint8Array
+  /** With `room` for so many bytes in front, which are the caller's to fill. */
+  compute(request: ReceivedRequest, settings: FingerprintSettings, room?: number): Uint8Array
   /** For a body of this media type that is hashed while it arrives; undefined where all of it has to be there first. */
   arriving?(mediaType: string, settings: FingerprintSettings): ArrivingBody | undefined
   difference(own: Uint8Array, stored: Uint8Array): FingerprintPart | null
@@ -53,23 +61,27 @@ const partLength = 4
 export const fingerprintV1 = {
   number: 1,
 
-  compute(request, settings) {
+  compute(request, settings, room = 0) {
     const { secret, exclusions } = settings
     const method = request.method ?? ''
     const path = request.path ?? ''
     const query = request.query ?? ''
     const mediaType = mediaTypeEssence(request.mediaType ?? '')
     const asked = withoutParameters(query.startsWith('?') ? query.slice(1) : query, exclusions.query)
-    const inFront = digestsInFront(settings, [method.toUpperCase(), path, asked, mediaType])
+    const inFront = digestsInFront(settings, method.toUpperCase(), path, asked, mediaType)
     // Before the buffer is used: a `toJSON` in a value may take a fingerprint of its own.
     const body = bodyDigest(request, mediaType, settings)
     allDigests.set(inFront, wholePrefix.length)
-    allDigests.set(body, wholePrefix.length + inFront.length)
-    const computed = new Uint8Array(wholeLength + fingerprintParts.length * partLength)
-    computed.set(digest(secret, allDigests).subarray(0, wholeLength))
-    for (let index = 0; index < fingerprintParts.length; index += 1) {
-      const from = wholePrefix.length + index * digestLength
-      computed.set(allDigests.subarray(from, from + partLength), wholeLength + index * partLength)
+    allDigests.write(body, wholePrefix.length + inFront.length, 'latin1')
+    const whole = digest(secret, allDigests)
+    // Of the buffers that Node has ready: an array of its own would take twice as much. All of it is written.
+    const computed = Buffer.allocUnsafe(room + wholeLength + fingerprintParts.length * partLength)
+    let at = room
+    // Byte by byte: to name these few with views of the buffer would take more memory than all the rest.
+    for (let index = 0; index < wholeLength; index += 1) computed[at++] = whole.charCodeAt(index)
+    for (let part = 0; part < fingerprintParts.length; part += 1) {
+      const from = wholePrefix.length + part * digestLength
+      for (let index = from; index < from + partLength; index += 1) computed[at++] = allDigests[index] as number
     }
     return computed
   },
@@ -92,7 +104,7 @@ export const fingerprintV1 = {
 
   /** Four bytes that stand for a secret's id; never all zero, which says "no secret". */
   secretId(id: string): Uint8Array {
-    const bytes = digest(null, `secret-id:${id}`).subarray(0, 4)
+    const bytes = Buffer.from(digest(null, `secret-id:${id}`), 'latin1').subarray(0, 4)
     return bytes.some((byte) => byte !== 0) ? bytes : Uint8Array.of(0, 0, 0, 1)
   },
 } as const satisfies FingerprintVersion & { secretId(id: string): Uint8Array }
@@ -103,29 +115,42 @@ const wholePrefix = Buffer.from('v1:')
 const allDigests = Buffer.concat([wholePrefix, Buffer.alloc(fingerprintParts.length * digestLength)])
 const bodyPrefix = (form: string) => `body:${form}:`
 
-function bodyDigest({ body, arrived, value }: ReceivedRequest, mediaType: string, settings: FingerprintSettings): Uint8Array {
+function bodyDigest({ body, arrived, value }: ReceivedRequest, mediaType: string, settings: FingerprintSettings): string {
   const { secret, exclusions } = settings
   // No bytes are no body; and what was hashed with other settings, or as something else than it is, has to be hashed again.
   if (arrived && arrived.length > 0 && arrived.by === settings && !isJson(mediaType)) return arrived.digest()
   const { form, content } =
     value === undefined ? canonicalBody(arrived?.bytes() ?? body, mediaType, exclusions.body) : canonicalValue(value, exclusions.body)
   if (typeof content === 'string') return digest(secret, bodyPrefix(form) + content)
-  return digesting(secret).update(bodyPrefix(form)).update(content).digest()
+  return digesting(secret).update(bodyPrefix(form)).update(content).digest('binary')
 }
 
 /** Too many, or too long, and they would be a burden. */
 const mostKnown = 1_000
+const mostKnownOfPath = 8
 const longestKnown = 512
 
 /** Of all parts but the body. They are known from requests before it more often than not: then one look replaces four digests. */
-function digestsInFront({ secret, known }: FingerprintSettings, parts: readonly [string, string, string, string]): Uint8Array {
-  const [method, path, query, mediaType] = parts
-  // With the lengths in front, no two requests have the same name.
-  const name = `${method.length}:${path.length}:${query.length}:${method}${path}${query}${mediaType}`
-  const found = known.get(name)
-  if (found) return found
-  const made = Buffer.concat(parts.map((text, index) => digest(secret, `${fingerprintParts[index]}:${text}`)))
+function digestsInFront(
+  { secret, known }: FingerprintSettings,
+  method: string,
+  path: string,
+  query: string,
+  mediaType: string,
+): Uint8Array {
+  const ofPath = known.get(path) ?? none
+  for (const each of ofPath) if (each.method === method && each.query === query && each.mediaType === mediaType) return each.digests
+  const parts = [method, path, query, mediaType]
+  const digests = Buffer.from(parts.map((text, index) => digest(secret, `${fingerprintParts[index]}:${text}`)).join(''), 'latin1')
+  if (method.length + path.length + query.length + mediaType.length > longestKnown) return digests
   if (known.size >= mostKnown) known.clear()
-  if (name.length <= longestKnown) known.set(name, made)
-  return made
+  // The oldest goes first: a path may have any number of queries.
+  const newest = { method: copyOf(method), query: copyOf(query), mediaType: copyOf(mediaType), digests }
+  known.set(copyOf(path), [...ofPath.slice(1 - mostKnownOfPath), newest])
+  return digests
 }
+
+const none: readonly KnownDigests[] = []
+
+/** A text that is part of a longer one, such as a header with its parameters, keeps all of that in memory. */
+const copyOf = (text: string) => Buffer.from(text, 'utf16le').toString('utf16le')

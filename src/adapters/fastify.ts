@@ -7,7 +7,7 @@ import { type Servable, type Service, serviceOf } from '../http/serve.js'
 import { statusOf } from '../http/status.js'
 import { type Message, type Receiver, type WebhookOptions, webhookOf } from '../http/webhook.js'
 import { exchangeOf, incomingOf, keepBody } from './fastify/exchange.js'
-import { begin, concludeLater, type NodeExchange, respond, sendOff } from './node/exchange.js'
+import { begin, concludeLater, errorOf, type NodeExchange, respond, sendOff } from './node/exchange.js'
 
 export * from '../http/for-adapters.js'
 
@@ -44,7 +44,11 @@ export function idempotency<Tx>(once: Once<Tx>, options: IdempotencyOptions<Fast
     app.addHook('preParsing', (request, _reply, payload, done) => {
       const layer = layerOf(request)
       if (!layer?.concerns(incomingOf(request, layer))) done(null, payload)
-      else keepBody(request, payload, layer).then(() => done(null, payload), done)
+      else
+        keepBody(request, payload, layer).then(
+          () => done(null, payload),
+          (error) => done(errorOf(error)),
+        )
     })
     app.addHook('preHandler', (request, reply, done) => {
       // A route that was there before the plugin was loaded.
@@ -90,7 +94,7 @@ function answered(reply: FastifyReply, exchange: NodeExchange<FastifyRequest>, a
     reply.hijack()
     return undefined
   } catch (error) {
-    return error as Error
+    return errorOf(error)
   }
 }
 

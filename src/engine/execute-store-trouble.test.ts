@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { describe, expect, test, vi } from 'vitest'
 import { type Answer, reply } from '../core/answer.js'
 import { type ErrorCode, OncekeyError } from '../core/errors.js'
@@ -245,4 +246,17 @@ describe('a failure that cannot be stored', () => {
     await expect(once.execute({ ...request, afterFailure }, () => Promise.reject(boom))).rejects.toBe(boom)
     expect(events.at(-1)).toEqual({ ...ref, type: 'answer-not-stored', error, durationMs: expect.any(Number) })
   })
+})
+
+test('listeners hear that the store did not answer in the context of the request that it is about', async () => {
+  const context = new AsyncLocalStorage<string>()
+  const heard: unknown[] = []
+  const { once, store, request, pass, work } = setup({
+    onEvent: (event) => void heard.push([event.type, 'key' in event && event.key, context.getStore()]),
+  })
+  store.keyClaim.mockImplementation(() => new Promise(() => {}))
+  const ends = ['a', 'b', 'c'].map((key) => context.run(key, () => once.execute({ ...request, key }, work)).catch(() => {}))
+  await pass(10)
+  await Promise.all(ends)
+  expect(heard).toEqual(['a', 'b', 'c'].map((key) => ['not-claimed', key, key]))
 })

@@ -72,10 +72,15 @@ export abstract class PatientCall<T, Result> implements Waiting {
   protected late(_: T): void {}
 
   begin(): Promise<Result> {
-    return new Promise((resolve, reject) => {
+    const asked = new Promise<Result>((resolve, reject) => {
       this.#resolve = resolve
       this.#reject = reject
       this.#ask()
+    })
+    // Here, and not where a deadline is noticed, which is in the context of whoever set the timer: listeners hear of a request in its own.
+    return asked.catch((error: unknown) => {
+      if (error instanceof Unanswered) return this.failed(error.reason)
+      throw error
     })
   }
 
@@ -135,12 +140,13 @@ export abstract class PatientCall<T, Result> implements Waiting {
   }
 
   #end(error: unknown): void {
-    try {
-      this.#resolve(this.failed(error))
-    } catch (thrown) {
-      this.#reject(thrown)
-    }
+    this.#reject(new Unanswered(error))
   }
+}
+
+/** There is no answer, and this is why. */
+class Unanswered {
+  constructor(readonly reason: unknown) {}
 }
 
 class PlainCall<T> extends PatientCall<T, T> {

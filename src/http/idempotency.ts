@@ -57,7 +57,8 @@ export function idempotencyOf<Native, Tx>(once: Once<Tx>, options: IdempotencyOp
     if (!methods.has(incoming.method.toUpperCase())) return { kind: 'pass' }
     const request = readable(settings, incoming)
     const admission = admitKey(settings, request)
-    const admitted = admission instanceof Promise ? await admission : admission
+    // Not `instanceof`: some replace the global Promise, and then what an async function returns is none. It would pass unprotected.
+    const admitted = 'then' in admission ? await admission : admission
     if ('refusal' in admitted) return { kind: 'answer', answer: admitted.refusal }
     if (admitted.key === undefined) return { kind: 'pass' }
     const received = admitBody(settings, await request.body())

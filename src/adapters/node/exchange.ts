@@ -181,8 +181,8 @@ export async function respond<Native>(service: Service<Native>, exchange: NodeEx
 }
 
 /** Express and Fastify take an error that is nothing for none, and would go on to the handler. */
-function errorOf(thrown: unknown): unknown {
-  return thrown || new Error(`Something threw ${String(thrown)} instead of an error.`)
+export function errorOf(thrown: unknown): Error {
+  return (thrown || new Error(`Something threw ${String(thrown)} instead of an error.`)) as Error
 }
 
 /** The same, without sending it. */

@@ -47,7 +47,7 @@ class Incoming<Native> implements HttpRequest<Native> {
   body(): Promise<HttpBody> {
     const { body: given, request, parser } = this.#of
     const body = given ?? readBody(request, this.#reading, parser)
-    return body instanceof Promise ? body.then((read) => this.#read(read)) : Promise.resolve(this.#read(body))
+    return 'then' in body ? body.then((read) => this.#read(read)) : Promise.resolve(this.#read(body))
   }
 
   #read(body: HttpBody): HttpBody {

@@ -67,6 +67,8 @@ class Arriving {
   readonly #resolve: (body: HttpBody) => void
   readonly #overrides: Overrides<IncomingMessage>
   readonly #pieces: Uint8Array[] = []
+  /** Somebody else's reading, which this one stands in front of. */
+  readonly #behind: Arriving
   #size = 0
 
   constructor(request: IncomingMessage, maxBytes: number, arrived: ArrivingBody | undefined, resolve: (body: HttpBody) => void) {
@@ -74,6 +76,7 @@ class Arriving {
     this.#maxBytes = maxBytes
     this.#arrived = arrived
     this.#resolve = resolve
+    this.#behind = (request as Reading)[arriving]
     ;(request as Reading)[arriving] = this
     this.#overrides = new Overrides(request)
   }
@@ -109,6 +112,7 @@ class Arriving {
   settle(body: HttpBody): void {
     this.#request.off('close', closed)
     this.#overrides.remove()
+    ;(this.#request as Reading)[arriving] = this.#behind
     this.#resolve(body)
   }
 

@@ -49,15 +49,16 @@ function readArriving(request: IncomingMessage, maxBytes: number, arrived: Arriv
 
 const arriving = Symbol('oncekey.arriving')
 
-type Reading = IncomingMessage & { [arriving]: Arriving }
+type Reading = IncomingMessage & { [arriving]: Arriving | undefined }
 
 /** The same functions for all requests: see `Overrides`. */
 function push(this: Reading, chunk: Buffer | string | null, encoding?: BufferEncoding): boolean {
-  return chunk === null ? this[arriving].passOn() : this[arriving].take(toBytes(chunk, encoding))
+  const reading = this[arriving] as Arriving
+  return chunk === null ? reading.passOn() : reading.take(toBytes(chunk, encoding))
 }
 
 function closed(this: Reading): void {
-  this[arriving].settle({ failed: 'incomplete' })
+  this[arriving]?.settle({ failed: 'incomplete' })
 }
 
 class Arriving {
@@ -68,7 +69,7 @@ class Arriving {
   readonly #overrides: Overrides<IncomingMessage>
   readonly #pieces: Uint8Array[] = []
   /** Somebody else's reading, which this one stands in front of. */
-  readonly #behind: Arriving
+  readonly #behind: Arriving | undefined
   #size = 0
 
   constructor(request: IncomingMessage, maxBytes: number, arrived: ArrivingBody | undefined, resolve: (body: HttpBody) => void) {

@@ -44,9 +44,10 @@ export function claimer(tables: Tables, find: ReturnType<typeof keyClaim> = keyC
   }
 
   return {
-    claim: (db: Queryable, wanted: KeyClaim): Promise<Verdict> => {
+    /** What the statements of a claim are rejected with goes to `recover`. */
+    claim: (db: Queryable, wanted: KeyClaim, recover?: (error: unknown) => Promise<Verdict>): Promise<Verdict> => {
       const find = wanted.worker ? findOnly : hold.find
-      return meet<Verdict>(db, wanted, hold, find)
+      return meet<Verdict>(db, wanted, hold, find, recover)
     },
     enqueue: (db: Queryable, wanted: KeyClaim): Promise<EnqueueVerdict> => meet<EnqueueVerdict>(db, wanted, leave, leave.find),
     peek,
@@ -60,20 +61,40 @@ export function claimer(tables: Tables, find: ReturnType<typeof keyClaim> = keyC
     return found && { ...found, inserted: false }
   }
 
-  async function meet<V extends Verdict | EnqueueVerdict>(
+  /** Most keys are new, or finished: what their claim comes to is known from one look. */
+  function meet<V extends Verdict | EnqueueVerdict>(
     db: Queryable,
     wanted: KeyClaim,
     way: Way<V>,
     find: Way<V>['find'] | typeof findOnly,
+    recover?: (error: unknown) => Promise<V | Reported>,
   ): Promise<V | Reported> {
     const id = keyId(checkKeyRef(wanted))
+    return find(db, id, wanted).then((found) => {
+      if (found?.inserted) return way.admit(found.record)
+      const decision = found && decisionOn(found, wanted, way)
+      if (found && decision && isReport(decision)) return report(found.record, decision, found.now)
+      const verdict = meetAgain(db, id, wanted, way, find, found)
+      return recover ? verdict.catch(recover) : verdict
+    }, recover)
+  }
+
+  async function meetAgain<V extends Verdict | EnqueueVerdict>(
+    db: Queryable,
+    id: string,
+    wanted: KeyClaim,
+    way: Way<V>,
+    find: Way<V>['find'] | typeof findOnly,
+    first: Found | undefined,
+  ): Promise<V | Reported> {
     let settled = false
-    for (let looks = 0; looks < maxLooks; looks += 1) {
-      const found = await find(db, id, wanted)
+    let found = first
+    for (let looks = 1; looks <= maxLooks; looks += 1) {
       if (!found && wanted.worker) return { kind: 'in-progress', retryAfterMs: 0 }
       const verdict = found && (await follow(db, found, wanted, way))
       if (verdict === 'settled') settled = true
-      else if (verdict) return settled && (verdict.kind === 'parked' || verdict.kind === 'replay') ? { ...verdict, settled } : verdict
+      else if (verdict) return settled ? toldAsSettled(verdict) : verdict
+      if (looks < maxLooks) found = await find(db, id, wanted)
     }
     return { kind: 'in-progress', retryAfterMs: way.retryAfterMs(wanted) }
   }
@@ -86,17 +107,11 @@ export function claimer(tables: Tables, find: ReturnType<typeof keyClaim> = keyC
   }
 
   /** What a found key comes to; undefined if it changed meanwhile, and must be looked at again. */
-  async function follow<V>(
-    db: Queryable,
-    { record, inserted, now }: Found,
-    wanted: KeyClaim,
-    { decide, recreate, admit }: Way<V>,
-  ): Promise<V | Reported | 'settled' | undefined> {
+  async function follow<V>(db: Queryable, found: Found, wanted: KeyClaim, way: Way<V>): Promise<V | Reported | 'settled' | undefined> {
+    const { record, inserted, now } = found
+    const { recreate, admit } = way
     if (inserted) return admit(record)
-    if (record.scope !== wanted.scope || record.key !== wanted.key) {
-      throw new OncekeyError('store_key_collision', `Two different keys have the id ${record.id}. Neither was run; use another key.`)
-    }
-    const decision = decide(record, wanted, now)
+    const decision = decisionOn(found, wanted, way)
     switch (decision.do) {
       case 'recognise':
         return admit(record)
@@ -116,4 +131,16 @@ export function claimer(tables: Tables, find: ReturnType<typeof keyClaim> = keyC
         return report(record, decision, now)
     }
   }
+}
+
+/** It is this claim that ended what somebody else had left. */
+function toldAsSettled<V extends Verdict | EnqueueVerdict>(verdict: V): V {
+  return verdict.kind === 'parked' || verdict.kind === 'replay' ? { ...verdict, settled: true } : verdict
+}
+
+function decisionOn<V>({ record, now }: Found, wanted: KeyClaim, { decide }: Way<V>): Decision {
+  if (record.scope !== wanted.scope || record.key !== wanted.key) {
+    throw new OncekeyError('store_key_collision', `Two different keys have the id ${record.id}. Neither was run; use another key.`)
+  }
+  return decide(record, wanted, now)
 }

@@ -73,11 +73,16 @@ export function postgresStore<Tx>(
   // In a transaction of the user's there is nothing to share.
   const pooled = batched ? claimer(tables, (_, id, claim) => batched.find({ id, claim })) : { claim }
   let schemaChecked: Promise<void> | undefined
+  let isSchemaChecked = false
 
   return {
     durability: 'durable',
 
-    keyClaim: (wanted) => ask((db) => pooled.claim(db, wanted)),
+    keyClaim(wanted) {
+      const claim = (db: Queryable) => pooled.claim(db, wanted)
+      const again = (error: unknown) => askAgain(claim, error)
+      return isSchemaChecked ? attempt((db) => pooled.claim(db, wanted, again)) : ask(claim)
+    },
     keyEnqueue: (wanted) => ask((db) => enqueue(db, wanted)),
     keyHeartbeat: ({ leases }) => (leases.length === 0 ? Promise.resolve([]) : ask((db) => heartbeat(db, leases))),
     keyFinish: (params) => askToWrite((db) => (batched ? batched.finish(params) : finish.one(db, params))),
@@ -101,27 +106,51 @@ export function postgresStore<Tx>(
   }
 
   /** By itself, a write that was made before is as good as made now; only inside a transaction it matters. */
-  async function askToWrite(verb: (db: Queryable) => Promise<AdvanceResult>): Promise<WriteResult> {
-    return (await ask(verb)) === 'lost' ? 'lost' : 'done'
+  function askToWrite(verb: (db: Queryable) => Promise<AdvanceResult>): Promise<WriteResult> {
+    if (!isSchemaChecked) return ask(verb).then(doneOrLost)
+    return attempt(verb).then(doneOrLost, (error: unknown) => askAgain(verb, error).then(doneOrLost))
   }
 
-  /** Runs a verb on the pool, again if another transaction got in its way, and says in our words what went wrong. */
-  async function ask<T>(verb: (db: Queryable) => Promise<T>): Promise<T> {
-    try {
-      schemaChecked ??= checkSchema(connection, schema)
-      await schemaChecked.catch((error: unknown) => {
-        schemaChecked = undefined
-        throw error
-      })
-      for (let tries = 1; ; tries += 1) {
-        try {
-          return await verb(connection)
-        } catch (error) {
-          if (!isSerializationFailure(error) || tries >= maxTries) throw error
-        }
+  /**
+   * Runs a verb on the pool, again if another transaction got in its way, and says in our words what went wrong. Not an async function:
+   * each request asks twice, and the schema has been checked long ago.
+   */
+  function ask<T>(verb: (db: Queryable) => Promise<T>): Promise<T> {
+    if (isSchemaChecked) return attempt(verb).catch((error: unknown) => askAgain(verb, error))
+    return checkFirst().then(() => ask(verb))
+  }
+
+  async function askAgain<T>(verb: (db: Queryable) => Promise<T>, first: unknown): Promise<T> {
+    let error = first
+    for (let tries = 1; isSerializationFailure(error) && tries < maxTries; tries += 1) {
+      try {
+        return await verb(connection)
+      } catch (next) {
+        error = next
       }
+    }
+    throw translated(error, schema)
+  }
+
+  /** What it throws at once is its answer, too. */
+  function attempt<T>(verb: (db: Queryable) => Promise<T>): Promise<T> {
+    try {
+      return verb(connection)
     } catch (error) {
+      return Promise.reject(error)
+    }
+  }
+
+  async function checkFirst(): Promise<void> {
+    schemaChecked ??= checkSchema(connection, schema)
+    try {
+      await schemaChecked
+      isSchemaChecked = true
+    } catch (error) {
+      schemaChecked = undefined
       throw translated(error, schema)
     }
   }
 }
+
+const doneOrLost = (result: AdvanceResult): WriteResult => (result === 'lost' ? 'lost' : 'done')

@@ -1,48 +1,55 @@
-import { arrayLiteral } from './array-literal.js'
+import { arrayLiteral, type Element, writerOf } from './array-literal.js'
 
-type Value = string | number | Uint8Array | null
+export type Value = Element | Uint8Array
 
-export interface BatchRows {
+/** What each item of a batch brings along: a column of the statement, by name. */
+export type Columns<Item> = Readonly<Record<string, { readonly type: string; of(item: Item): Value }>>
+
+export interface BatchRows<Item> {
   /** The query that gives the rows. */
   readonly rows: string
   /** How many parameters it has. */
   readonly parameters: number
-  valuesOf<Row>(rows: readonly Row[], of: (row: Row, column: number) => Value): (string | Uint8Array)[]
+  valuesOf(items: readonly Item[]): (string | Uint8Array)[]
 }
 
 /**
  * The rows of a batch as the first parameters of its statement: each column is an array. Bytes go as one piece, with the place and the size of
  * each row's: in an array they would be twice as long, in hex, and the server would read them twice.
  */
-export function batchRows(types: Readonly<Record<string, string>>, more: string): BatchRows {
+export function batchRows<Item>(columns: Columns<Item>, more: string): BatchRows<Item> {
   const arrays: string[] = []
   const names: string[] = []
   const selected: string[] = []
+  const writers: ((items: readonly Item[], values: (string | Uint8Array)[]) => void)[] = []
   let parameters = 0
   const array = (name: string, type: string) => {
     parameters += 1
     arrays.push(`$${parameters}::text::${type}[]`)
     names.push(name)
   }
-  for (const [name, type] of Object.entries(types)) {
+  for (const [name, { type, of }] of Object.entries(columns)) {
     if (type === 'bytea') {
       parameters += 1
       selected.push(`substr($${parameters}::bytea, ${name}_at, ${name}_size) as ${name}`)
       array(`${name}_at`, 'integer')
       array(`${name}_size`, 'integer')
+      writers.push((items, values) => void values.push(...packed(items, of as (item: Item) => Uint8Array | null)))
     } else {
       selected.push(name)
       array(name, type)
+      const write = writerOf(type)
+      writers.push((items, values) => void values.push(arrayLiteral(items, of as (item: Item) => Element, write)))
     }
   }
-  const columns = Object.values(types)
   return {
     rows: `select ${selected.join(', ')} from unnest(${arrays.join(', ')}) as sent (${names.join(', ')})${more}`,
     parameters,
-    valuesOf: (rows, of) =>
-      columns.flatMap((type, column) =>
-        type === 'bytea' ? packed(rows, of, column) : [arrayLiteral(rows, (row) => of(row, column) as string | number | null)],
-      ),
+    valuesOf(items) {
+      const values: (string | Uint8Array)[] = []
+      for (const write of writers) write(items, values)
+      return values
+    },
   }
 }
 
@@ -52,13 +59,13 @@ export function batchRows(types: Readonly<Record<string, string>>, more: string)
 const mostBytes = 64 * 1024 * 1024
 
 /** Null is no place and no size, of which `substr` makes null again. */
-function packed<Row>(rows: readonly Row[], of: (row: Row, column: number) => Value, column: number): [Uint8Array, string, string] {
+function packed<Item>(items: readonly Item[], of: (item: Item) => Uint8Array | null): [Uint8Array, string, string] {
   const pieces: Uint8Array[] = []
-  const places: (number | null)[] = []
-  const sizes: (number | null)[] = []
+  const places: Element[] = []
+  const sizes: Element[] = []
   let place = 1
-  for (const row of rows) {
-    const bytes = of(row, column) as Uint8Array | null
+  for (const item of items) {
+    const bytes = of(item)
     places.push(bytes === null ? null : place)
     sizes.push(bytes === null ? null : bytes.length)
     if (bytes === null) continue

@@ -25,8 +25,6 @@ interface Verbs {
   readonly release: FencedWriter<KeyRelease>
 }
 
-type Empty = 'empty'
-
 /** More than a statement takes, unless it waits for a lock or the database has trouble. */
 const slowMs = 200
 
@@ -39,22 +37,19 @@ export function batchedVerbs(db: Queryable, { claim, finish, release }: Verbs, {
   const traffic = { statements: 0 }
   // What is no trouble with the way to the database may be one row's fault, or that of a row that somebody has locked.
   const limits = { traffic, maxRows, maxInFlight, slowMs, isOfOne: (error: unknown) => !isConnectionFailure(error) || isImpatience(error) }
-  const claims = new Batcher<WantedKey, Found | Empty>({
+  const claims = new Batcher<WantedKey, Found | undefined>({
     ...limits,
     idOf: ({ id }) => id,
     // A duplicate that waited with the first one finds the key as that one left it: it is not its own.
-    shared: (found) => (found === 'empty' ? found : { ...found, inserted: false }),
-    one: async (wanted) => (await claim.one(db, wanted)) ?? 'empty',
-    many: async (wanted) => (await claim.many(db, wanted)).map((found) => found ?? 'empty'),
+    shared: (found) => found && { ...found, inserted: false },
+    one: (wanted) => claim.one(db, wanted),
+    many: (wanted) => claim.many(db, wanted),
   })
   const finishes = writes(finish)
   const releases = writes(release)
 
   return {
-    async find(wanted: WantedKey): Promise<Found | undefined> {
-      const found = await claims.submit(wanted)
-      return found === 'empty' ? undefined : found
-    },
+    find: (wanted: WantedKey): Promise<Found | undefined> => claims.submit(wanted),
     finish: (params: KeyFinish): Promise<AdvanceResult> => finishes.submit(params),
     release: (params: KeyRelease): Promise<AdvanceResult> => releases.submit(params),
   }

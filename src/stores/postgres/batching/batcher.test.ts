@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { waitUntil } from '../../../../test/support/wait-until.js'
 import { arrayLiteral } from './array-literal.js'
-import { Batcher, type BatcherParts } from './batcher.js'
+import { askAlone, Batcher, type BatcherParts } from './batcher.js'
 
 interface Item {
   readonly id: string
@@ -11,9 +11,9 @@ interface Item {
 
 /** Statements that end when the test says so. */
 function setup(changes: Partial<BatcherParts<Item, string>> = {}) {
-  const sent: { items: Item[]; answer(results?: (string | undefined)[]): void; fail(error: Error): void }[] = []
+  const sent: { items: Item[]; answer(results?: (string | typeof askAlone)[]): void; fail(error: Error): void }[] = []
   const send = (items: readonly Item[]) =>
-    new Promise<readonly (string | undefined)[]>((resolve, reject) => {
+    new Promise<readonly (string | typeof askAlone)[]>((resolve, reject) => {
       const results = items.map(({ id, number }) => `${id}:${number}`)
       sent.push({ items: [...items], answer: (given = results) => resolve(given), fail: reject })
     })
@@ -155,7 +155,7 @@ test('asks alone about those that were left out, and does not let the next batch
   const all = submit('a', 'b')
   await turn()
   const [next] = submit('c')
-  sent[0]?.answer(['a:0', undefined])
+  sent[0]?.answer(['a:0', askAlone])
   await turn()
   await turn()
   expect(idsOf()).toEqual(['ab', 'b', 'c'])
@@ -233,7 +233,7 @@ test('answers everybody, with their own answer, whatever comes and goes', async 
             const end = ends[statements++ % ends.length]
             await new Promise(setImmediate)
             if (end === 'one at fault') throw new Error('one of them')
-            return items.map(({ id, number }, index) => (end === 'left out' && index % 2 === 0 ? undefined : `${id}:${number}`))
+            return items.map(({ id, number }, index) => (end === 'left out' && index % 2 === 0 ? askAlone : `${id}:${number}`))
           },
           isOfOne: () => true,
         })

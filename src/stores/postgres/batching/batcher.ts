@@ -3,6 +3,9 @@ interface Traffic {
   statements: number
 }
 
+/** The answer to an item that must be asked about alone, because somebody has it locked. */
+export const askAlone = Symbol('ask alone')
+
 /** With fewer rows than this, what a statement costs by itself is more than what two at the same time save. */
 const worthAStatement = 32
 
@@ -21,8 +24,8 @@ export interface BatcherParts<Item, Result> {
    */
   shared?(result: Result): Result
   one(item: Item): Promise<Result>
-  /** Answers for each item in its place; undefined for one that must be asked about alone, because somebody has it locked. */
-  many(items: readonly Item[]): Promise<readonly (Result | undefined)[]>
+  /** Answers for each item in its place. */
+  many(items: readonly Item[]): Promise<readonly (Result | typeof askAlone)[]>
   /** True for an error that may be the fault of one item: then each is asked about alone, and has its own error. */
   isOfOne(error: unknown): boolean
 }
@@ -140,7 +143,7 @@ export class Batcher<Item, Result> {
 
   async #together(batch: readonly Waiting<Item, Result>[]): Promise<void> {
     const { many, isOfOne } = this.#parts
-    let results: readonly (Result | undefined)[]
+    let results: readonly (Result | typeof askAlone)[]
     try {
       results = await many(batch.map(({ item }) => item))
     } catch (error) {
@@ -150,8 +153,8 @@ export class Batcher<Item, Result> {
     }
     const leftOut: Waiting<Item, Result>[] = []
     for (const [index, waiting] of batch.entries()) {
-      const result = results[index]
-      if (result === undefined) leftOut.push(waiting)
+      const result = results[index] as Result | typeof askAlone
+      if (result === askAlone) leftOut.push(waiting)
       else this.#answer(waiting, result)
     }
     // Not waited for: the next batch must not stand behind a row that somebody has locked.

@@ -1,18 +1,15 @@
 import type { KeyState, Lease } from '../../../core/record.js'
 import type { AdvanceResult, JobRecord, StepRecord } from '../../../core/store.js'
-import { type BatchRows, batchRows } from '../batching/batch-rows.js'
+import { type BatchRows, batchRows, type Columns, type Value } from '../batching/batch-rows.js'
+import { askAlone } from '../batching/batcher.js'
 import type { Queryable, Row } from '../connections/connection.js'
 import type { Tables } from '../tables.js'
 import { patience } from './key-claim.js'
-import { audited, noted, together } from './together.js'
+import { audited, noted, together as writtenTogether } from './together.js'
 
-type Value = string | number | Uint8Array | null
-
-export interface FencedWrite {
+/** What every last write has. */
+export interface LastWrite {
   readonly lease: Lease
-  readonly state: KeyState
-  /** In the order of the parameters. */
-  readonly values: readonly Value[]
   /** Recorded in the same commit. */
   readonly steps?: readonly StepRecord[] | undefined
   readonly jobs?: readonly JobRecord[] | undefined
@@ -20,33 +17,40 @@ export interface FencedWrite {
 
 export interface FencedWriter<Params> {
   one(db: Queryable, params: Params): Promise<AdvanceResult>
-  /** In one statement. Undefined for a row that was written before, or that is lost: ask about it alone. */
-  many(db: Queryable, params: readonly Params[]): Promise<readonly (AdvanceResult | undefined)[]>
+  /** In one statement. A row that was written before, or that is lost, is asked about alone. */
+  many(db: Queryable, params: readonly Params[]): Promise<readonly (AdvanceResult | typeof askAlone)[]>
 }
 
-const leaseTypes = { tenant: 'text', id: 'uuid', incarnation: 'uuid', fence: 'integer', owner: 'uuid', state: 'text' } as const
+const leaseColumns = {
+  tenant: { type: 'text', of: ({ lease }: LastWrite) => lease.tenant },
+  id: { type: 'uuid', of: ({ lease }: LastWrite) => lease.id },
+  incarnation: { type: 'uuid', of: ({ lease }: LastWrite) => lease.incarnation },
+  fence: { type: 'integer', of: ({ lease }: LastWrite) => lease.fence },
+  owner: { type: 'uuid', of: ({ lease }: LastWrite) => lease.owner },
+}
+
+export interface FencedWriteParts<Params, Name extends string> {
+  /** The state that the key has from then on. */
+  stateOf(params: Params): KeyState
+  /** What the write brings along, by name. */
+  readonly columns: Readonly<Record<Name, Columns<Params>[string]>>
+  /** SQL over those. */
+  assignments(value: Readonly<Record<Name, string>>): string
+}
 
 /**
  * A holder's last write: it ends the lease, and it changes nothing unless incarnation and fence are the newest. Nothing is
  * asked of the lease's time: a holder that is late but was not replaced may still finish.
- *
- * `assignments` are SQL over the parameters, whose types are given by name.
  */
-export function fencedWrite<Params, Name extends string>(
+export function fencedWrite<Params extends LastWrite, Name extends string>(
   tables: Tables,
-  {
-    parameters,
-    assignments,
-    writeOf,
-  }: {
-    readonly parameters: Readonly<Record<Name, string>>
-    assignments(value: Readonly<Record<Name, string>>): string
-    writeOf(params: Params): FencedWrite
-  },
+  { stateOf, columns, assignments }: FencedWriteParts<Params, Name>,
 ): FencedWriter<Params> {
   const { keys } = tables
-  const names = Object.keys(parameters) as Name[]
-  const value = valuesBy(names, (name, index) => `$${index + 7}::${parameters[name]}`)
+  const names = Object.keys(columns) as Name[]
+  const held: Columns<Params> = { ...leaseColumns, state: { type: 'text', of: stateOf } }
+  const all: Columns<Params> = { ...held, ...columns }
+  const value = valuesBy(names, (name, index) => `$${index + 7}::${columns[name].type}`)
   const lease = 'tenant = $1 and id = $2::uuid and incarnation = $3::uuid and fence = $4 and owner = $5::uuid'
   const write = (more = '') => `
       update ${keys} set state = $6, locked_until = null, ${assignments(value)}${more}
@@ -57,13 +61,13 @@ export function fencedWrite<Params, Name extends string>(
   const count = 6 + names.length
   // The last step that comes along is the last one committed: the next holder sees by the recovery point that there are steps to read.
   const pointAfter = (lastStep: string) => `, recovery_point = coalesce(${lastStep}, recovery_point)`
-  const withSteps = together(tables, { write: write(pointAfter(`$${count + 1}::text`)), parameters: count + 1, noted: note })
+  const withSteps = writtenTogether(tables, { write: write(pointAfter(`$${count + 1}::text`)), parameters: count + 1, noted: note })
   const plainRows = heldRows()
   const batch = `with ${heldIn(plainRows)}done as (${writeMany()}
     )${audited(tables, 'done', note)}
     select ${writtenIds} from done`
-  const rowsWithSteps = heldRows({ last_step: 'text' })
-  const batchWithSteps = together(tables, {
+  const rowsWithSteps = heldRows({ last_step: { type: 'text', of: lastOf } })
+  const batchWithSteps = writtenTogether(tables, {
     before: heldIn(rowsWithSteps),
     write: writeMany(pointAfter('held.last_step')),
     parameters: rowsWithSteps.parameters,
@@ -74,36 +78,37 @@ export function fencedWrite<Params, Name extends string>(
 
   return {
     async one(db, params) {
-      const { steps = [], jobs = [], ...written } = writeOf(params)
-      const held = leaseValues(written)
-      const plain = steps.length === 0 && jobs.length === 0
-      const { text, values } = plain ? { text: alone, values: [] } : withSteps([{ id: written.lease.id, steps, jobs }])
-      const done = await db.query(text, [...held, ...written.values, ...(plain ? [] : [lastOf(steps)]), ...values], true)
+      const { steps = [], jobs = [] } = params
+      const plain = isPlain(params)
+      const { text, values } = plain ? { text: alone, values: [] } : withSteps([{ id: params.lease.id, steps, jobs }])
+      const done = await db.query(text, [...valuesOf(all, params), ...(plain ? [] : [lastOf(params)]), ...values], true)
       if (done.length > 0) return 'done'
       // The same write again, because its acknowledgement was lost? Then the row is as it was left.
-      const before = await db.query(repeated, held)
+      const before = await db.query(repeated, valuesOf(held, params))
       return before.length > 0 ? 'repeated' : 'lost'
     },
 
     async many(db, params) {
-      const writes = params.map(writeOf)
-      const rows = writes.map((written) => [...leaseValues(written), ...written.values, lastOf(written.steps)])
-      const along = writes.map(({ lease, steps = [], jobs = [] }) => ({ id: lease.id, steps, jobs }))
-      const plain = along.every(({ steps, jobs }) => steps.length === 0 && jobs.length === 0)
-      const columns = (plain ? plainRows : rowsWithSteps).valuesOf(rows, (row, column) => row[column] as Value)
-      const { text, values } = plain ? { text: batch, values: [] } : batchWithSteps(along)
-      const [{ ids }] = (await db.query(text, [...columns, ...values], true)) as [Row]
+      const { text, values } = params.every(isPlain)
+        ? { text: batch, values: plainRows.valuesOf(params) }
+        : together(params, rowsWithSteps.valuesOf(params))
+      const [{ ids }] = (await db.query(text, values, true)) as [Row]
       const done = new Set((ids as string | null)?.split(' '))
-      return rows.map(([, id]) => (done.has(id as string) ? 'done' : undefined))
+      return params.map(({ lease }) => (done.has(lease.id) ? 'done' : askAlone))
     },
   }
 
-  /** In the order of the primary key, so that batches of several processes do not lock each other out. */
-  function heldRows(more: Readonly<Record<string, string>> = {}): BatchRows {
-    return batchRows({ ...leaseTypes, ...parameters, ...more }, `, ${patience} order by tenant, id`)
+  function together(params: readonly Params[], rows: readonly (string | Uint8Array)[]) {
+    const { text, values } = batchWithSteps(params.map(({ lease, steps = [], jobs = [] }) => ({ id: lease.id, steps, jobs })))
+    return { text, values: [...rows, ...values] }
   }
 
-  function heldIn({ rows }: BatchRows): string {
+  /** In the order of the primary key, so that batches of several processes do not lock each other out. */
+  function heldRows(more: Columns<Params> = {}): BatchRows<Params> {
+    return batchRows({ ...all, ...more }, `, ${patience} order by tenant, id`)
+  }
+
+  function heldIn({ rows }: BatchRows<Params>): string {
     return `held as materialized (
       ${rows}
     ), `
@@ -122,14 +127,19 @@ export function fencedWrite<Params, Name extends string>(
 
 const writtenIds = `string_agg(id::text, ' ') as ids`
 
-function lastOf(steps: readonly StepRecord[] = []): string | null {
+function lastOf({ steps = [] }: LastWrite): string | null {
   return steps.at(-1)?.name ?? null
+}
+
+/** Most bring nothing along. */
+function isPlain({ steps, jobs }: LastWrite): boolean {
+  return (steps === undefined || steps.length === 0) && (jobs === undefined || jobs.length === 0)
+}
+
+function valuesOf<Params>(columns: Columns<Params>, params: Params): Value[] {
+  return Object.values(columns).map(({ of }) => of(params))
 }
 
 function valuesBy<Name extends string>(names: readonly Name[], sql: (name: Name, index: number) => string): Record<Name, string> {
   return Object.fromEntries(names.map((name, index) => [name, sql(name, index)])) as Record<Name, string>
-}
-
-function leaseValues({ lease, state }: Pick<FencedWrite, 'lease' | 'state'>): [string, string, string, number, string, string] {
-  return [lease.tenant, lease.id, lease.incarnation, lease.fence, lease.owner, state]
 }

@@ -1,6 +1,6 @@
 import type { KeyRecord } from '../../../core/record.js'
 import type { KeyClaim } from '../../../core/store.js'
-import { batchRows } from '../batching/batch-rows.js'
+import { batchRows, type Columns } from '../batching/batch-rows.js'
 import type { Queryable, Row } from '../connections/connection.js'
 import { tableBytes } from '../plans.js'
 import type { Tables } from '../tables.js'
@@ -19,10 +19,8 @@ export interface WantedKey {
   readonly claim: KeyClaim
 }
 
-type Value = string | number | Uint8Array | null
-
 /** What a claim brings along, as columns of the statement. */
-const columns: Readonly<Record<string, { readonly type: string; of(wanted: WantedKey): Value }>> = {
+const columns: Columns<WantedKey> = {
   tenant: { type: 'text', of: ({ claim }) => claim.tenant },
   id: { type: 'uuid', of: ({ id }) => id },
   scope: { type: 'text', of: ({ claim }) => claim.scope },
@@ -82,7 +80,7 @@ export function keyClaim(tables: Tables, begin: Beginning) {
  */
 export function keysClaim(tables: Tables, begin: Beginning) {
   const { keys } = tables
-  const batch = batchRows(Object.fromEntries(entries.map(([name, { type }]) => [name, type])), `, ${patience}`)
+  const batch = batchRows(columns, `, ${patience}`)
   const isNew = '(wanted.tenant, wanted.id) not in (select tenant, id from existing)'
   const text = `
     with wanted as materialized (
@@ -99,8 +97,7 @@ export function keysClaim(tables: Tables, begin: Beginning) {
     select null, null, ${databaseNow}, ${recordColumns} from existing`
 
   return async (db: Queryable, wanted: readonly WantedKey[]): Promise<readonly (Found | undefined)[]> => {
-    const values = batch.valuesOf(wanted, (one, column) => (entries[column] as (typeof entries)[number])[1].of(one))
-    const rows = await db.query(text, values, true)
+    const rows = await db.query(text, batch.valuesOf(wanted), true)
     // SQL promises no order, so it is known by what only it has.
     const { ids, now } = rows.find(({ bytes }) => bytes !== null) as Row
     const inserted = new Set((ids as string | null)?.split(' '))

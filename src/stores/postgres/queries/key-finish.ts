@@ -1,31 +1,22 @@
 import type { KeyFinish } from '../../../core/store.js'
 import type { Tables } from '../tables.js'
 import { type FencedWriter, fencedWrite } from './fenced-write.js'
-import { afterRetention, answerValues, retentionValue } from './key-row.js'
+import { afterRetention, answersOf, retentionValue } from './key-row.js'
 
 /** Stores the answer of the holder with the newest fence, and nobody else's. */
 export function keyFinish(tables: Tables): FencedWriter<KeyFinish> {
   return fencedWrite(tables, {
-    parameters: {
-      why: 'text',
-      status: 'smallint',
-      headers: 'text',
-      body: 'bytea',
-      omitted: 'integer',
-      kept_from: 'text',
-      kept_ms: 'float8',
-      floor_ms: 'float8',
+    stateOf: ({ state }) => state,
+    columns: {
+      why: { type: 'text', of: ({ reason }) => reason ?? null },
+      ...answersOf<KeyFinish>(),
+      kept_from: { type: 'text', of: ({ retention }) => retention.from },
+      kept_ms: { type: 'float8', of: ({ retention }) => retentionValue(retention.ms) },
+      floor_ms: { type: 'float8', of: ({ retention }) => retentionValue(retention.floorMs) },
     },
     assignments: ({ why, status, headers, body, omitted, kept_from, kept_ms, floor_ms }) =>
       `reason = ${why}, answer_status = ${status}, answer_headers = ${headers}, answer_body = ${body}, answer_omitted_bytes = ${omitted},
        expires_at = ${expiryAtFinish(kept_from, kept_ms, floor_ms)}`,
-    writeOf: ({ lease, state, answer, retention, reason, steps, jobs }) => ({
-      lease,
-      state,
-      values: [reason ?? null, ...answerValues(answer), retention.from, retentionValue(retention.ms), retentionValue(retention.floorMs)],
-      steps,
-      jobs,
-    }),
   })
 }
 

@@ -107,7 +107,27 @@ export function answerOf(row: Row): Answer {
   return omittedBytes === null ? { status, headers, body } : { status, headers, body, omittedBytes }
 }
 
+/** What is stored of an answer, with the types of its columns. */
+const answerParts = {
+  status: { type: 'smallint', of: ({ status }: Answer) => status },
+  headers: { type: 'text', of: ({ headers }: Answer) => JSON.stringify(headers) },
+  body: { type: 'bytea', of: ({ body }: Answer) => (body.length === 0 ? null : body) },
+  omitted: { type: 'integer', of: ({ omittedBytes }: Answer) => omittedBytes ?? null },
+} as const
+
 /** The values of the four answer columns, in their order. */
-export function answerValues({ status, headers, body, omittedBytes }: Answer): [number, string, Uint8Array | null, number | null] {
-  return [status, JSON.stringify(headers), body.length === 0 ? null : body, omittedBytes ?? null]
+export function answerValues(answer: Answer): [number, string, Uint8Array | null, number | null] {
+  const { status, headers, body, omitted } = answerParts
+  return [status.of(answer), headers.of(answer), body.of(answer), omitted.of(answer)]
+}
+
+/** The same as columns of a statement that is given answers. */
+export function answersOf<Params extends { readonly answer: Answer }>() {
+  const { status, headers, body, omitted } = answerParts
+  return {
+    status: { type: status.type, of: ({ answer }: Params) => status.of(answer) },
+    headers: { type: headers.type, of: ({ answer }: Params) => headers.of(answer) },
+    body: { type: body.type, of: ({ answer }: Params) => body.of(answer) },
+    omitted: { type: omitted.type, of: ({ answer }: Params) => omitted.of(answer) },
+  }
 }

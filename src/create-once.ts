@@ -20,6 +20,7 @@ import type { EngineParts } from './engine/parts.js'
 import { RunningWork } from './engine/running-work.js'
 import { checkTelemetry, guardedApart, guardedSpan, type Telemetry } from './engine/telemetry.js'
 import type { LocalOptions } from './phases/admission.js'
+import type { Attempt } from './phases/attempt.js'
 import { type Consumer, type ConsumerOptions, type ConsumerWork, defineConsumer, type Message } from './phases/consumer.js'
 import type { InputOf, OutputOf, StandardSchema } from './phases/input.js'
 import { defineLocal, type LocalOperation } from './phases/local.js'
@@ -77,7 +78,7 @@ export interface OnceOptions<Tx = never> extends PolicyOptions {
 }
 
 /** What background work and adapters need of an instance. Not for applications: it may change in any release. */
-export interface OnceInternals {
+export interface OnceInternals<Tx> {
   readonly parts: EngineParts
   /** The operations that were defined here, by name: what a worker can carry out. */
   readonly operations: ReadonlyMap<string, Operation<never, Answer>>
@@ -85,11 +86,13 @@ export interface OnceInternals {
   readonly onEnqueued: Set<(ref: KeyRef) => void>
   /** Told whenever this process has committed jobs, so that a relay may take them at once. */
   readonly onStaged: Set<() => void>
+  /** `execute`, for work that may not need its run. */
+  attempt<R extends Answer>(options: ExecuteOptions, work: (attempt: Attempt<Tx>) => Promise<R>): Promise<Outcome<R>>
 }
 
 export interface Once<Tx = never> {
   /** @internal */
-  readonly internals: OnceInternals
+  readonly internals: OnceInternals<Tx>
   /** The cap on the body of an answer that is kept. */
   readonly maxAnswerBytes: number
 
@@ -227,9 +230,15 @@ export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
   }
 
   return {
-    internals: { parts, operations, onEnqueued, onStaged },
+    internals: {
+      parts,
+      operations,
+      onEnqueued,
+      onStaged,
+      attempt: (executeOptions, work) => execute(parts, executeOptions, (held) => runBody(held, asItsClaimSays, work)),
+    },
     maxAnswerBytes,
-    execute: (executeOptions, work) => execute(parts, executeOptions, (held) => runBody(held, asItsClaimSays, work)),
+    execute: (executeOptions, work) => execute(parts, executeOptions, (held) => runBody(held, asItsClaimSays, ({ run }) => work(run))),
     operation(name, operationOptions, body) {
       const operation = defineOperation(parts, steps(), name, operationOptions, body)
       register(name, body)

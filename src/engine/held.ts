@@ -170,11 +170,6 @@ export class HeldRun implements Run {
 
   /** A function of its own: it may be taken off the run. */
   readonly key = (name: string) => derivedKey(this.incarnation, checkName('step_name_invalid', 'name of a derived key', name))
-
-  /** Calls `listener` when the signal of a run aborts, for less than the signal costs. */
-  static onAbort(run: Run, listener: (reason: OncekeyError) => void): void {
-    ;(run as HeldRun)[holdingOf].onAbort(listener)
-  }
 }
 
 /** Once the work is done there is no hurry but the lease's: keep trying while it is certain. */

@@ -17,6 +17,7 @@ export interface HoldOptions {
 export interface Holding {
   /** Aborts when the lease is lost, in doubt, or has run too long. */
   readonly signal: AbortSignal
+  readonly isAborted: boolean
   /** Tells that it aborts, for less than a signal costs. */
   onAbort(listener: (reason: OncekeyError) => void): void
   /** Until when, on the monotonic clock, the lease is certain. */

@@ -4,8 +4,7 @@ import type { KeyRef } from '../core/key.js'
 import { type AfterFailure, resolvePolicy, scopeOf } from '../core/policy.js'
 import type { Once } from '../create-once.js'
 import type { ExecuteOptions } from '../engine/execute.js'
-import { HeldRun, type Run } from '../engine/held.js'
-import type { OperationRun } from '../phases/operation-run.js'
+import type { Attempt } from '../phases/attempt.js'
 import { admitBody, admitKey, fingerprintOf, type Received, readable, refusalOf } from './admit.js'
 import { checkFlag, checkMethods, type IdempotencyOptions, oneOf, resolveHttpOptions } from './options.js'
 import { replyTo } from './replies.js'
@@ -26,8 +25,18 @@ export interface Idempotency<Native, Tx> extends BodyReading {
   readonly maxAnswerBytes: number
   /** False for a request that certainly passes, so that nothing need be prepared for it. */
   concerns(request: Pick<HttpRequest, 'method' | 'headerLines'>): boolean
-  /** Claims the key, and lets `handler` run if that is right. It returns what it answered; its last byte waits for `handle()` to end. */
-  handle(request: HttpRequest<Native>, handler: (run: OperationRun<Tx>) => Promise<Answer>): Promise<Handled>
+  /** Claims the key, and lets `handler` run if that is right. The last byte of what it answered waits for `handle()` to end. */
+  handle(request: HttpRequest<Native>, handler: Handler<Tx>): Promise<Handled>
+}
+
+/** Returns what it answered, or tells `end`: a promise for each request would be for nothing where something else waits for the end. */
+// biome-ignore lint/suspicious/noConfusingVoidType: it is what functions return that tell.
+export type Handler<Tx> = (attempt: Attempt<Tx>, end: Ending) => Promise<Answer> | void
+
+/** Where a handler's end is told, once. */
+export interface Ending {
+  answer(answer: Answer): void
+  fail(error: unknown): void
 }
 
 /** The contract for a handler that knows nothing of it. Framework-free: adapters turn their requests and answers into these. */
@@ -53,7 +62,7 @@ export function idempotencyOf<Native, Tx>(once: Once<Tx>, options: IdempotencyOp
     return settings.required || typeof key === 'function' || key.kind !== 'header' || request.headerLines(key.name).length > 0
   }
 
-  async function handle(incoming: HttpRequest<Native>, handler: (run: OperationRun<Tx>) => Promise<Answer>): Promise<Handled> {
+  async function handle(incoming: HttpRequest<Native>, handler: Handler<Tx>): Promise<Handled> {
     if (!methods.has(incoming.method.toUpperCase())) return { kind: 'pass' }
     const request = readable(settings, incoming)
     const admission = admitKey(settings, request)
@@ -61,7 +70,8 @@ export function idempotencyOf<Native, Tx>(once: Once<Tx>, options: IdempotencyOp
     const admitted = 'then' in admission ? await admission : admission
     if ('refusal' in admitted) return { kind: 'answer', answer: admitted.refusal }
     if (admitted.key === undefined) return { kind: 'pass' }
-    const received = admitBody(settings, await request.body())
+    const body = request.body()
+    const received = admitBody(settings, 'then' in body ? await body : body)
     if ('refusal' in received) return { kind: 'answer', answer: received.refusal }
 
     const work = new HandlerWork(handler, afterFailure)
@@ -71,9 +81,9 @@ export function idempotencyOf<Native, Tx>(once: Once<Tx>, options: IdempotencyOp
       const tenant = typeof named === 'string' ? named : await named
       const execution = executionOf(request, received, tenant, admitted.key)
       ref = execution
-      const outcome = await once.execute(execution, (run) => work.run(run))
+      const outcome = await once.internals.attempt(execution, (attempt) => work.run(attempt))
       if (outcome.kind !== 'executed') return { kind: 'answer', answer: replyTo(settings, outcome) }
-      return outcome.answer === work.answer ? own(outcome.incarnation) : { kind: 'answer', answer: outcome.answer }
+      return outcome.answer === work.given ? own(outcome.incarnation) : { kind: 'answer', answer: outcome.answer }
     } catch (error) {
       return handledFailure(error, ref, work)
     }
@@ -114,46 +124,55 @@ export function idempotencyOf<Native, Tx>(once: Once<Tx>, options: IdempotencyOp
 const ownAsItIs: Handled = { kind: 'own', headers: [] }
 
 /** Runs the handler as a piece of work whose failures are told by its status, too. */
-class HandlerWork<Tx> {
+class HandlerWork<Tx> implements Ending {
   started = false
-  answer: Answer | undefined
+  /** What the handler answered. */
+  given: Answer | undefined
   /** What the handler itself threw: its framework's business. */
   error: unknown
+  readonly #handler: Handler<Tx>
+  readonly #afterFailure: AfterFailure
+  #attempt!: Attempt<Tx>
+  #resolve!: (answer: Answer) => void
+  #reject!: (error: unknown) => void
 
-  constructor(
-    readonly handler: (run: OperationRun<Tx>) => Promise<Answer>,
-    readonly afterFailure: AfterFailure,
-  ) {}
+  constructor(handler: Handler<Tx>, afterFailure: AfterFailure) {
+    this.#handler = handler
+    this.#afterFailure = afterFailure
+  }
 
-  /** Not an async function, which would be two promises more for each request. */
-  run(run: OperationRun<Tx>): Promise<Answer> {
+  run(attempt: Attempt<Tx>): Promise<Answer> {
     this.started = true
+    this.#attempt = attempt
     return new Promise((resolve, reject) => {
-      const fail = (error: unknown) => {
-        if (!run.signal.aborted) this.error = error
-        reject(error)
-      }
-      const succeed = (answer: Answer) => {
-        try {
-          resolve(this.#checked(answer, run))
-        } catch (error) {
-          fail(error)
-        }
-      }
+      this.#resolve = resolve
+      this.#reject = reject
       // A handler that hangs, or that nobody may hear any more, must not keep its client waiting.
-      HeldRun.onAbort(run, reject)
+      attempt.holding.onAbort(reject)
       try {
-        this.handler(run).then(succeed, fail)
+        this.#handler(attempt, this)?.then(
+          (answer) => this.answer(answer),
+          (error: unknown) => this.fail(error),
+        )
       } catch (error) {
-        fail(error)
+        this.fail(error)
       }
     })
   }
 
-  #checked(answer: Answer, { incarnation }: Run): Answer {
-    this.answer = checkAnswer(answer)
-    if (answer.status >= 500 && this.afterFailure !== 'store') throw new ServerErrorAnswer(answer.status, incarnation)
-    return answer
+  answer(answer: Answer): void {
+    try {
+      this.given = checkAnswer(answer)
+      if (answer.status < 500 || this.#afterFailure === 'store') this.#resolve(answer)
+      else this.fail(new ServerErrorAnswer(answer.status, this.#attempt.incarnation))
+    } catch (error) {
+      this.fail(error)
+    }
+  }
+
+  fail(error: unknown): void {
+    if (!this.#attempt.holding.isAborted) this.error = error
+    this.#reject(error)
   }
 }
 

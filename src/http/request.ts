@@ -10,7 +10,7 @@ export interface HttpRequest<Native = unknown> {
   /** The field lines of that name, each as it came: two lines are two items. Names are matched without regard to case. */
   headerLines(name: string): readonly string[]
   /** The whole body, still there for the handler; no bytes if there is none. Asked for at most once. */
-  body(): Promise<HttpBody>
+  body(): HttpBody | Promise<HttpBody>
   /** What the framework calls a request: what the functions among the options are given. */
   readonly native: Native
 }
@@ -38,7 +38,7 @@ export function mediaTypeOf(request: HttpRequest): string {
 /** The same request, whose body may be asked for as often as one likes. */
 export function rereadable<Native>(request: HttpRequest<Native>): HttpRequest<Native> {
   const { method, path, query, native } = request
-  let body: Promise<HttpBody> | undefined
+  let body: HttpBody | Promise<HttpBody> | undefined
   return {
     method,
     path,

@@ -1,29 +1,37 @@
 import { expect, test } from 'vitest'
 import type { Once } from '../create-once.js'
-import type { OperationRun } from '../phases/operation-run.js'
-import { hasRun, rememberRun, runOf } from './run-of.js'
+import type { Attempt } from '../phases/attempt.js'
+import { hasRun, rememberAttempt, runOf } from './run-of.js'
 
 const once = {} as Once<never>
-const aRun = () => ({}) as OperationRun<never>
+const anAttempt = () => ({ run: {} }) as Attempt<never>
 
 test('a request has the run that it is part of, and the last one if it is used again', () => {
   const request = { url: '/orders' }
   expect(hasRun(request)).toBe(false)
   expect(runOf(once, request)).toBeUndefined()
-  rememberRun(request, aRun())
-  const run = aRun()
-  rememberRun(request, run)
+  rememberAttempt(request, anAttempt())
+  const attempt = anAttempt()
+  rememberAttempt(request, attempt)
   expect(hasRun(request)).toBe(true)
-  expect(runOf(once, request)).toBe(run)
+  expect(runOf(once, request)).toBe(attempt.run)
   expect(JSON.stringify(request)).toBe('{"url":"/orders"}')
+})
+
+test('a proxy of a request is the same request', () => {
+  const request = {}
+  const attempt = anAttempt()
+  rememberAttempt(request, attempt)
+  expect(hasRun(new Proxy(request, {}))).toBe(true)
+  expect(runOf(once, new Proxy(request, {}))).toBe(attempt.run)
 })
 
 test('a request that is frozen has one, too', () => {
   const request = Object.freeze({})
-  const run = aRun()
-  rememberRun(request, run)
+  const attempt = anAttempt()
+  rememberAttempt(request, attempt)
   expect(hasRun(request)).toBe(true)
-  expect(runOf(once, request)).toBe(run)
+  expect(runOf(once, request)).toBe(attempt.run)
 })
 
 test.each([
@@ -31,7 +39,7 @@ test.each([
   ['one on top of it', (request: object) => Object.create(request)],
 ])('%s is a request of its own', (_, derive) => {
   const request = {}
-  rememberRun(request, aRun())
+  rememberAttempt(request, anAttempt())
   const derived = derive(request)
   expect(hasRun(derived)).toBe(false)
   expect(runOf(once, derived)).toBeUndefined()

@@ -40,7 +40,7 @@ export function statusOf<Native, Tx>(once: Once<Tx>, options: StatusOptions<Nati
   }
 }
 
-function look({ parts }: OnceInternals, wanted: { tenant: string; id: string }): Promise<KeySighting | undefined> {
+function look({ parts }: Pick<OnceInternals<never>, 'parts'>, wanted: { tenant: string; id: string }): Promise<KeySighting | undefined> {
   const { store, clock, storeTimeoutMs } = parts
   return patiently(() => store.keyReadById(wanted), { until: clock.monotonic() + storeTimeoutMs, tries: readTries }, parts)
 }

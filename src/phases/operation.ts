@@ -104,7 +104,7 @@ export function defineOperation<Tx, Schema extends StandardSchema | undefined, R
         if (isStoreTrouble(error)) return 'rerun'
         return storeErrors ? 'store' : attempts >= maxAttempts ? 'park' : 'rerun'
       }
-      return runBody<Tx, R>(held, { steps: () => store, afterFailure }, async (run) => {
+      return runBody<Tx, R>(held, { steps: () => store, afterFailure }, async ({ run }) => {
         // What was first received is what counts, also when a retry sent something that is merely equal.
         const received = request ?? claim.request
         if (!received) throw nothingStored(claim.key)

@@ -6,9 +6,10 @@ import type { StepStore } from '../core/store.js'
 import { outcomeUnknown } from '../core/system-answers.js'
 import { type Held, settleFailure, storeAnswer } from '../engine/held.js'
 import type { Outcome } from '../engine/outcome.js'
+import { Attempt } from './attempt.js'
 import { finishedOutcome } from './finish.js'
 import type { Ledger } from './ledger.js'
-import { BodyRun, type OperationRun, openLedger } from './operation-run.js'
+import { openLedger } from './operation-run.js'
 
 export interface BodyOptions<Tx> {
   /** What steps are made with. Throws for a store that has none, which matters only to a body that uses one. */
@@ -23,22 +24,22 @@ type Ended<R> = { readonly answer: R } | { readonly error: unknown }
 export async function runBody<Tx, R extends Answer>(
   held: Held,
   { steps, afterFailure }: BodyOptions<Tx>,
-  body: (run: OperationRun<Tx>) => Promise<R> | R,
+  body: (attempt: Attempt<Tx>) => Promise<R> | R,
 ): Promise<Outcome<R>> {
-  const run = new BodyRun<Tx>(held, steps)
+  const attempt = new Attempt<Tx>(held, steps)
   let ended: Ended<R>
   try {
-    ended = { answer: checkAnswer(await body(run)) }
+    ended = { answer: checkAnswer(await body(attempt)) }
   } catch (error) {
     ended = { error }
   }
-  let opened = BodyRun.end(run)
+  let opened = attempt.end()
   // A body that used no step is held to those of earlier attempts all the same, where its end would be the last word.
   if (held.before.recoveryPoint !== null && ('answer' in ended || afterFailure(ended.error, held) !== 'rerun')) {
     opened ??= openLedger(held, steps())
   }
   if (opened) return concludeSteps(held, opened, ended, afterFailure)
-  if ('answer' in ended) return storeAnswer(held, ended.answer)
+  if ('answer' in ended) return await storeAnswer(held, ended.answer)
   return failed(held, undefined, ended.error, afterFailure)
 }
 

@@ -1,7 +1,7 @@
 import type pg from 'pg'
 import { describe, expect, test } from 'vitest'
 import { idempotencyOf } from '../../src/http/idempotency.js'
-import { rememberRun } from '../../src/http/run-of.js'
+import { rememberAttempt } from '../../src/http/run-of.js'
 import { serviceOf } from '../../src/http/serve.js'
 import { type Answer, reply } from '../../src/index.js'
 import { useDatabase } from '../support/postgres/database.js'
@@ -94,8 +94,8 @@ describe.each(['ietf', 'stripe'] as const)('the run of a handler behind idempote
     const service = serviceOf<Native>(operation, { tenant: () => caller, profile })
     const layer = idempotencyOf<Native, pg.PoolClient>(once, { tenant: () => caller, afterFailure: 'rerun', profile })
     const request = httpRequest({ key, body })
-    const nested = layer.handle(request, (run) => {
-      rememberRun(request.native, run)
+    const nested = layer.handle(request, (attempt) => {
+      rememberAttempt(request.native, attempt)
       return service.answer(request)
     })
     await expect(nested).rejects.toMatchObject({ code: 'layers_nested' })

@@ -143,7 +143,7 @@ const handlerOf =
     return {
       once,
       async ask(request) {
-        const handled = await layer.handle(request, async (run) => work(run))
+        const handled = await layer.handle(request, async ({ run }) => work(run))
         return handled.kind === 'answer' ? handled.answer : undefined
       },
     }

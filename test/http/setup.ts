@@ -75,7 +75,7 @@ export async function setup(
       runs: () => runs,
       async send(parts = {}) {
         let own: Answer | undefined
-        const handled = await layer.handle(httpRequest({ caller, ...parts }), async (run) => {
+        const handled = await layer.handle(httpRequest({ caller, ...parts }), async ({ run }) => {
           own = await perform(run)
           return own
         })

@@ -43,12 +43,8 @@ export function idempotency<Tx>(once: Once<Tx>, options: IdempotencyOptions<Fast
     // With callbacks: hooks that return promises cost each request of the service two more.
     app.addHook('preParsing', (request, _reply, payload, done) => {
       const layer = layerOf(request)
-      if (!layer?.concerns(incomingOf(request, layer))) done(null, payload)
-      else
-        keepBody(request, payload, layer).then(
-          () => done(null, payload),
-          (error) => done(errorOf(error)),
-        )
+      if (layer?.concerns(incomingOf(request, layer))) keepBody(request, payload, layer, done)
+      else done(null, payload)
     })
     app.addHook('preHandler', (request, reply, done) => {
       // A route that was there before the plugin was loaded.
@@ -128,9 +124,8 @@ function route(service: Service<FastifyRequest>): RouteShorthandOptionsWithHandl
   return {
     // It protects itself.
     config: { idempotency: false },
-    async preParsing(request, _reply, payload) {
-      await keepBody(request, payload, service)
-      return payload
+    preParsing(request, _reply, payload, done) {
+      keepBody(request, payload, service, done)
     },
     async handler(request, reply) {
       await respond(service, exchangeOf(request, reply))

@@ -1,7 +1,11 @@
+import { IncomingMessage, ServerResponse } from 'node:http'
 import type { RequestHandler } from 'express'
 import { describe, expect, test } from 'vitest'
 import { header } from '../../src/adapters/express.js'
+import { Gate } from '../../src/testing/adapter-cases/adapter-case.js'
+import { rawConnection } from '../../src/testing/adapter-cases/client.js'
 import { useDatabase } from '../support/postgres/database.js'
+import { waitUntil } from '../support/wait-until.js'
 import { frameworks, startExpress } from './express-service.js'
 import { replaysAlike, useQuietProcess } from './node-service.js'
 
@@ -50,6 +54,119 @@ describe.each(frameworks)('%s', (_, framework) => {
     expect(bodies).toEqual(['run 1 of /work', 'run 2 of /work', 'run 1 of /work'])
     expect(await service.keyState('/teas/work')).toBe('complete')
     expect((await service.send({ path: '/teas/work?strong=1' })).status).toBe(422)
+  })
+
+  test('behind it a mounted application, which gives requests and responses prototypes of its own', async () => {
+    const service = await startExpress(framework, database, (app, { protect, ran }) => {
+      const mounted = framework()
+      mounted.use(framework.json())
+      mounted.post('/work', (request, response) => void response.status(201).json({ run: ran(), body: request.body }))
+      app.use(protect())
+      app.use('/mounted', mounted)
+    })
+    const first = await replaysAlike(service, { path: '/mounted/work', body: '{"item":"tea"}' })
+    expect(JSON.parse(first.body.toString())).toEqual({ run: 1, body: { item: 'tea' } })
+  })
+
+  test('two requests that are sent together: the second one stays held when the first is answered', async () => {
+    const gates = [new Gate(), new Gate()]
+    const begun = [new Gate(), new Gate()]
+    const service = await startExpress(framework, database, (app, { protect, ran }) => {
+      app.use(protect())
+      app.post('/work', async (request, response) => {
+        const which = request.get('idempotency-key') === 'second' ? 1 : 0
+        begun[which]?.open()
+        await gates[which]?.opened
+        response.send(`run ${ran()}`)
+      })
+    })
+    const socket = await rawConnection(service.url)
+    const head = (key: string) => `POST /work HTTP/1.1\r\nHost: a\r\nX-Tenant: ${service.tenant}\r\nIdempotency-Key: ${key}\r\n`
+    socket.write(['first', 'second'].map((key) => `${head(key)}Content-Length: 0\r\n\r\n`).join(''))
+    await Promise.all(begun.map(({ opened }) => opened))
+    gates[0]?.open()
+    await waitUntil('the first one is answered', () => socket.received().includes('run 1'))
+    gates[1]?.open()
+    await waitUntil('the second one is answered', () => socket.received().includes('run 2'))
+    socket.write(`${head('second')}Content-Length: 0\r\n\r\n`)
+    await waitUntil('it is replayed', () => socket.received().toLowerCase().includes('idempotent-replayed: true'))
+    expect(service.runs()).toBe(2)
+    socket.destroy()
+  })
+
+  test('nothing is added to a response, and to a request no method: on Node 20 that takes long in Express', async () => {
+    const seen: object[] = []
+    // As if no other copy of the package had been in this process: where one was, methods are added.
+    Object.setPrototypeOf(framework.request, IncomingMessage.prototype)
+    Object.setPrototypeOf(framework.response, ServerResponse.prototype)
+    const service = await startExpress(framework, database, (app, { protect, ran }) => {
+      app.use((request, response, next) => {
+        seen.push(request, response)
+        next()
+      })
+      app.use(protect(), framework.json())
+      app.post('/work', (_request, response) => void response.send(`run ${ran()}`))
+    })
+    await replaysAlike(service)
+    const own = seen.map((object) => [...Object.getOwnPropertyNames(object), ...Object.getOwnPropertySymbols(object).map(String)])
+    const methods = ['writeHead', 'writeHeader', 'flushHeaders', 'write', 'end', 'destroy', 'emit', 'on', 'push']
+    for (const names of own)
+      expect(names.filter((name) => methods.includes(name) || /oncekey\.(?!arriving|attempt)/.test(name))).toEqual([])
+  })
+
+  test.each(['in front', 'behind'])('another copy of the package, with a layer of its own %s: each protects what is behind it', async (where) => {
+    const { idempotency } = await import('oncekey/express')
+    const service = await startExpress(framework, database, (app, { protect, once, options, ran }) => {
+      const foreign = idempotency(once as never, { ...options, scope: { name: 'foreign' }, key: header('X-Other-Key') }) as RequestHandler
+      app.use(...(where === 'in front' ? [foreign, protect()] : [protect(), foreign]), framework.json())
+      app.post('/work', (request, response) => void response.status(201).json({ run: ran(), body: request.body }))
+    })
+    await replaysAlike(service, { headers: { 'content-type': 'application/json', 'x-other-key': 'other' } })
+    // What one of them does not know, the other one does.
+    const known = await service.send({ key: '"new"', headers: { 'content-type': 'application/json', 'x-other-key': 'other' } })
+    expect(JSON.parse(known.body.toString())).toEqual({ run: 1, body: { item: 'tea' } })
+    expect(service.runs()).toBe(1)
+  })
+
+  test('methods that a handler took off its response do nothing once another answer was sent', async () => {
+    let late: Promise<unknown> | undefined
+    const service = await startExpress(framework, database, (app, { protect, ran }) => {
+      app.use(protect({ maxRun: 50, lease: '10s' }))
+      app.post('/work', (_request, response) => {
+        ran()
+        const { write, end, writeHead } = response
+        late = new Promise((resolve) => response.once('finish', resolve)).then(() => {
+          writeHead.call(response, 200)
+          write.call(response, 'too late', 'utf8')
+          end.call(response, 'too late', 'utf8')
+        })
+      })
+    })
+    expect((await service.send()).status).toBe(503)
+    await late
+    expect((await service.send({ key: '"other"', path: '/nowhere' })).status).toBe(404)
+  })
+
+  test('who writes to a response that was replayed is told by Node that it is out, as without the layer', async () => {
+    const told: unknown[] = []
+    const service = await startExpress(framework, database, (app, { protect, ran }) => {
+      app.use((_request, response, next) => {
+        const writeLate = () => {
+          try {
+            response.setHeader('x-late', 'yes')
+          } catch (error) {
+            told.push((error as { code?: string }).code)
+          }
+        }
+        response.once('close', () => setImmediate(writeLate))
+        next()
+      })
+      app.use(protect())
+      app.post('/work', (_request, response) => void response.send(`run ${ran()}`))
+    })
+    await replaysAlike(service)
+    await waitUntil('both were told', () => told.length === 2)
+    expect(told).toEqual(['ERR_HTTP_HEADERS_SENT', 'ERR_HTTP_HEADERS_SENT'])
   })
 
   test('routes with options of their own', async () => {

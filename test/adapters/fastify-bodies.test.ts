@@ -75,6 +75,81 @@ test('a parser that consumes request.raw itself, such as one of a form with file
   expect((await service.send(typed('multipart/form-data; boundary=b', form.replace('bytes', 'other')))).status).toBe(422)
 })
 
+test('a parser of JSON that goes on before it has read the body, and reads no further than the handler does', async () => {
+  const large = JSON.stringify({ item: 'x'.repeat(900_000) })
+  const service = await startProtected(database, (app) => {
+    app.removeContentTypeParser('application/json')
+    app.addContentTypeParser('application/json', (_request, payload, done) => {
+      payload.once('data', (first: Buffer) => {
+        payload.pause()
+        done(null, { first, payload })
+      })
+    })
+    app.post('/work', async ({ body }) => {
+      const { first, payload } = body as { first: Buffer; payload: AsyncIterable<Buffer> }
+      return { size: first.length + (await wholeOf(payload)).length }
+    })
+  })
+  const [first, again] = await service.twice(typed('application/json', large))
+  expect([jsonOf(first).size, isReplay(again)]).toEqual([large.length, true])
+  expect((await service.send(typed('application/json', large.replace('xx', 'xy')))).status).toBe(422)
+})
+
+test('the same with more than maxBodyBytes: a 413 before its end, and no more of it is kept', async () => {
+  const build = (app: FastifyInstance) => {
+    app.removeContentTypeParser('application/json')
+    app.addContentTypeParser('application/json', (_request, payload, done) => {
+      payload.once('data', () => done(null, {}))
+    })
+    app.post('/work', async () => 'done')
+  }
+  const service = await startProtected(database, build, { options: { maxBodyBytes: 1_000 } })
+  const socket = await rawConnection(service.url)
+  const head = `POST /work HTTP/1.1\r\nHost: a\r\nX-Tenant: t\r\nIdempotency-Key: k\r\nContent-Type: application/json\r\n`
+  socket.write(`${head}Transfer-Encoding: chunked\r\n\r\n3\r\n"ab\r\n`)
+  socket.write(`fff\r\n${'x'.repeat(0xfff)}\r\n`)
+  await waitUntil('it is refused', () => socket.received().startsWith('HTTP/1.1 413'))
+  socket.destroy()
+})
+
+test('a parser of JSON that leaves the reading to the handler', async () => {
+  const service = await startProtected(database, (app) => {
+    app.removeContentTypeParser('application/json')
+    app.addContentTypeParser('application/json', (_request, payload, done) => done(null, payload))
+    app.post('/work', async ({ body }) => ({ text: await wholeOf(body) }))
+  })
+  for (const [key, body] of [
+    ['"whole"', '{"item":"tea"}'],
+    ['"pieces"', ['{"item":', '"coffee"}']],
+  ] as const) {
+    const [first, again] = await service.twice({ ...typed('application/json', body), key })
+    expect([jsonOf(first).text, isReplay(again)]).toEqual([[body].flat().join(''), true])
+  }
+})
+
+test('registered twice, JSON is kept once, and arrives', async () => {
+  const service = await startProtected(database, async (app, { once }) => {
+    await app.register(idempotency(once, { tenant, afterFailure: 'rerun' }))
+    app.post('/work', async ({ body }) => ({ body }))
+  })
+  const [first, again] = await service.twice(typed('application/json', ['{"item":', '"tea"}']))
+  expect([jsonOf(first), isReplay(again)]).toEqual([{ body: { item: 'tea' } }, true])
+  expect((await service.send(typed('application/json', '{"item":"milk"}'))).status).toBe(422)
+})
+
+test('JSON over maxBodyBytes whose length nobody announced: a 413, and nothing runs', async () => {
+  let runs = 0
+  const build = (app: FastifyInstance) => {
+    app.post('/work', async () => {
+      runs += 1
+    })
+  }
+  const service = await startProtected(database, build, { options: { maxBodyBytes: 100 } })
+  const pieces = ['{"item":"', 'x'.repeat(200), '"}']
+  expect((await service.send(typed('application/json', pieces))).status).toBe(413)
+  expect(runs).toBe(0)
+})
+
 test('a body that does not fit the schema is refused, is not a use of the key, and the corrected one runs', async () => {
   let runs = 0
   const body = { type: 'object', required: ['quantity'], properties: { quantity: { type: 'integer' } } } as const

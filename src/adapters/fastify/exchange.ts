@@ -1,31 +1,54 @@
 import type { OutgoingHttpHeaders } from 'node:http'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest, RequestPayload } from 'fastify'
+import { isJson } from '../../core/media-type.js'
 import type { BodyReading, HttpBody, HttpRequest } from '../../http/request.js'
-import type { NodeExchange } from '../node/exchange.js'
-import { httpRequest } from '../node/http-request.js'
+import { errorOf, type NodeExchange } from '../node/exchange.js'
+import { httpRequest, type KeptBody } from '../node/http-request.js'
+import { TappedBody } from '../node/tapped-body.js'
 
 /** A property of the request itself, for the same reason as in `run-of.ts`. */
 const keptBody = Symbol('oncekey.body')
 
 interface Kept {
-  [keptBody]?: HttpBody
+  [keptBody]?: KeptBody
 }
 
-/** Before the body is parsed. Registered twice, the first one has read it. */
+/** Before the body is parsed. */
 export function incomingOf(request: FastifyRequest, reading: BodyReading): HttpRequest<FastifyRequest> {
   const { raw, originalUrl } = request
-  return httpRequest({ native: request, request: raw, url: originalUrl, parser: request, body: (request as Kept)[keptBody] }, reading)
+  return httpRequest({ native: request, request: raw, url: originalUrl, parser: request }, reading)
 }
 
-/** Fastify parses the body before any handler, and keeps no bytes. `payload` is what it is going to parse. */
-export function keepBody(request: FastifyRequest, payload: object, reading: BodyReading): Promise<void> {
-  // Somebody before us reads the request and hands on what they make of it: all that is left is what the parser makes of that.
-  if (payload !== request.raw) return Promise.resolve()
-  return incomingOf(request, reading)
-    .body()
-    .then((body) => {
-      ;(request as Kept)[keptBody] = body
-    })
+/**
+ * Fastify parses the body before any handler, and keeps no bytes. `payload` is what it is going to parse. Its parser of JSON reads to the end
+ * before anything else happens, so the bytes are kept while it does; other parsers may leave the reading to the handler, and wait for us.
+ */
+export function keepBody(
+  request: FastifyRequest,
+  payload: RequestPayload,
+  reading: BodyReading,
+  done: (error: Error | null, payload?: RequestPayload) => void,
+): void {
+  const kept = request as Kept
+  // Somebody before us reads the request and hands on what they make of it: all that is left is what the parser makes of that. Or we are
+  // registered twice, and the first one keeps it.
+  if (payload !== request.raw || kept[keptBody]) {
+    done(null, payload)
+    return
+  }
+  const tap = isJson(request.headers['content-type'] ?? '') ? TappedBody.of(request.raw, reading.maxBodyBytes) : undefined
+  if (tap) {
+    kept[keptBody] = tap
+    done(null, payload)
+    return
+  }
+  const body = incomingOf(request, reading).body()
+  const keep = (read: HttpBody) => {
+    kept[keptBody] = { body: () => read }
+    done(null, payload)
+  }
+  if ('then' in body) body.then(keep, (error) => done(errorOf(error)))
+  else keep(body)
 }
 
 export function exchangeOf(request: FastifyRequest, reply: FastifyReply): NodeExchange<FastifyRequest> {
@@ -35,7 +58,7 @@ export function exchangeOf(request: FastifyRequest, reply: FastifyReply): NodeEx
     response: reply.raw,
     url: request.originalUrl,
     parser: request,
-    body: (request as Kept)[keptBody],
+    kept: (request as Kept)[keptBody],
     // Fastify keeps its headers to itself until the end.
     baseline: reply.getHeaders() as OutgoingHttpHeaders,
   }

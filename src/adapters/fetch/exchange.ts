@@ -1,5 +1,5 @@
 import type { Idempotency } from '../../http/idempotency.js'
-import { rememberRun } from '../../http/run-of.js'
+import { rememberAttempt } from '../../http/run-of.js'
 import type { Service } from '../../http/serve.js'
 import { type CapturedResponse, captureResponse, responseOf } from './captured-response.js'
 import { type FetchExchange, httpRequest } from './http-request.js'
@@ -25,15 +25,15 @@ export async function exchange<Native, Tx>(
   return new Promise((resolve, reject) => {
     let captured: CapturedResponse | undefined
     const work = layer
-      .handle(httpRequest(given, layer.maxBodyBytes), async (run) => {
+      .handle(httpRequest(given, layer.maxBodyBytes), async (attempt) => {
         for (const name of names) {
           underWay.add(name)
-          rememberRun(name, run)
+          rememberAttempt(name, attempt)
         }
         captured = await captureResponse(await handler(), {
           baseline,
           maxBytes: layer.maxAnswerBytes,
-          lost: run.signal,
+          lost: attempt.holding.signal,
           clientGone: request.signal,
         })
         if (captured.flow) resolve(captured.flow.response)

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import { isOncekeyError, OncekeyError } from '../../core/errors.js'
 import type { NodeExchange } from '../node/exchange.js'
+import { ignoreLaterWrites } from '../node/ignored-writes.js'
 
 /** What the requests of both platforms have: Express's is Node's own, Fastify's has it inside. */
 export interface NestRequest {
@@ -32,9 +33,10 @@ export function exchangeOf<Request extends NestRequest>(request: Request, respon
   }
 }
 
-/** Nest sends what it has at the end of a route in any case, and Fastify would complain that the answer is out. */
+/** Nest sends what it has at the end of a route in any case, and would be told that the answer is out. */
 export function mute(response: NestResponse): void {
   if (isFastify(response)) response.send = () => response
+  else ignoreLaterWrites(response)
 }
 
 const isFastify = (response: NestResponse): response is FastifyReply => 'raw' in response

@@ -1,14 +1,13 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import { type Answer, reply } from '../../core/answer.js'
-import type { Handled, Idempotency } from '../../http/idempotency.js'
-import { hasRun, rememberRun } from '../../http/run-of.js'
+import type { Handled, Handler, Idempotency } from '../../http/idempotency.js'
+import { hasRun, rememberAttempt } from '../../http/run-of.js'
 import type { Service } from '../../http/serve.js'
 import { type HeldRequest, holdRequest } from './held-request.js'
 import { type HeldResponse, holdResponse } from './held-response.js'
 import { type HeldSocket, holdSocket } from './held-socket.js'
 import { httpRequest, type NodeRequest } from './http-request.js'
 import { breakOff, isGone } from './http-versions.js'
-import { ignoreLaterWrites } from './ignored-writes.js'
 import { sendAnswer } from './response-headers.js'
 
 /** A request and its response, below the framework. */
@@ -95,12 +94,10 @@ class Entry<Native, Tx> {
   begin(): void {
     // Once the request is whole, nothing that happens to its client may take it away from the handler.
     const incoming = httpRequest(this.#exchange, this.#layer, () => this.#hold())
-    this.#outcome = this.#layer
-      .handle(incoming, (run) => this.#run(run))
-      .then(
-        (decided) => this.#decided(decided),
-        (error) => this.#failed(error),
-      )
+    this.#outcome = this.#layer.handle(incoming, this.#run).then(
+      (decided) => this.#decided(decided),
+      (error) => this.#failed(error),
+    )
   }
 
   #hold(): void {
@@ -108,18 +105,18 @@ class Entry<Native, Tx> {
     this.#heldRequest ??= holdRequest(request, response, this.#socket)
   }
 
-  #run(run: Parameters<Parameters<Idempotency<Native, Tx>['handle']>[1]>[0]): Promise<Answer> {
+  readonly #run: Handler<Tx> = (attempt, end) => {
     const { native, request, response } = this.#exchange
     this.#hold()
     // Somebody in front of us was tired of waiting for the key, and has answered: their status is not the handler's.
     if (response.writableEnded) response.statusCode = 200
-    const held = holdResponse(response, { baseline: this.#baseline, maxBytes: this.#layer.maxAnswerBytes, socket: this.#socket })
+    const hold = { baseline: this.#baseline, maxBytes: this.#layer.maxAnswerBytes, socket: this.#socket, end }
+    const held = holdResponse(response, hold)
     this.#held = held
-    rememberRun(request, run)
-    if ((native as unknown) !== request && typeof native === 'object' && native !== null) rememberRun(native, run)
+    rememberAttempt(request, attempt)
+    if ((native as unknown) !== request && typeof native === 'object' && native !== null) rememberAttempt(native, attempt)
     if (this.#isFlowing) request.resume()
     this.#resolve({ kind: 'run', held, outcome: this.#outcome })
-    return held.answer
   }
 
   #decided(decided: Handled): Outcome {
@@ -169,7 +166,6 @@ function send(exchange: NodeExchange<unknown>, answer: Answer): Promise<void> {
 export function sendOff({ response, baseline }: NodeExchange<unknown>, answer: Answer): void {
   if (isGone(response)) return
   sendAnswer(response, answer, baseline)
-  ignoreLaterWrites(response)
 }
 
 /** Runs the operation and sends its answer. What the operation's body throws comes out of here, with nothing sent. */

@@ -1,6 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import type { RequestDisguise } from './disguise.js'
+import { isBehind } from './front.js'
 import { type HeldSocket, hideListeners } from './held-socket.js'
 import { Overrides } from './overrides.js'
+import { isPlainRequest, PlainRequest } from './plain-request.js'
+import { requestFront } from './request-front.js'
 
 /** A request that stays readable after its client has gone. */
 export interface HeldRequest {
@@ -29,29 +34,43 @@ const methods = {
   },
 }
 
+function overridden(request: IncomingMessage, seeming: Socket): Overrides<IncomingMessage> {
+  const overrides = new Overrides(request)
+  overrides.method('destroy', methods.destroy)
+  overrides.method('emit', methods.emit)
+  overrides.value('socket', seeming)
+  hideListeners(overrides)
+  return overrides
+}
+
 class Held implements HeldRequest {
   readonly #request: IncomingMessage
   readonly #response: ServerResponse
   readonly #socket: HeldSocket
-  readonly #overrides: Overrides<IncomingMessage>
+  readonly #disguise: RequestDisguise
   #destroyed: { error?: Error | undefined } | undefined
 
   constructor(request: IncomingMessage, response: ServerResponse, socket: HeldSocket) {
     this.#request = request
     this.#response = response
     this.#socket = socket
+    this.#disguise = this.#disguised(request)
+  }
+
+  #disguised(request: IncomingMessage): RequestDisguise {
+    const { seeming } = this.#socket
+    if (isBehind(request, requestFront)) {
+      this.#socket.requestHolder = this
+      return new PlainRequest(request, seeming)
+    }
     ;(request as Holding)[held] = this
-    this.#overrides = new Overrides(request)
-    this.#overrides.method('destroy', methods.destroy)
-    this.#overrides.method('emit', methods.emit)
-    this.#overrides.value('socket', socket.seeming)
-    hideListeners(this.#overrides)
+    return isPlainRequest(request) ? new PlainRequest(request, seeming, methods) : overridden(request, seeming)
   }
 
   destroy(error: Error | undefined): IncomingMessage {
     const request = this.#request
     // It was read to its end, and streams destroy themselves there: whoever waits for that must not wait for us.
-    if (request.readableEnded) return this.#overrides.original('destroy').call(request, error)
+    if (request.readableEnded) return this.#disguise.original('destroy').call(request, error)
     if (this.#socket.isDestroyed()) this.#destroyed = { error }
     // Not the client but the handler did it, and on Node that is the end of the connection.
     else this.#response.destroy(error)
@@ -60,17 +79,17 @@ class Held implements HeldRequest {
 
   emit(event: string, details: readonly unknown[]): boolean {
     const request = this.#request
-    this.#overrides.hideChanges()
+    this.#disguise.hideChanges()
     // HTTP/2 tells it without destroying anything.
     if ((event === 'close' || event === 'aborted') && !request.readableEnded) {
       this.#destroyed ??= {}
       return false
     }
-    return this.#overrides.original('emit').call(request, event, ...details)
+    return this.#disguise.original('emit').call(request, event, ...details)
   }
 
   letGo(): void {
-    this.#overrides.remove()
+    this.#disguise.remove()
     if (this.#destroyed) this.#request.destroy(this.#destroyed.error)
   }
 }

@@ -1,17 +1,20 @@
-import { type OutgoingHttpHeaders, type ServerResponse, validateHeaderValue } from 'node:http'
+import { type OutgoingHttpHeaders, ServerResponse, validateHeaderValue } from 'node:http'
+import type { Socket } from 'node:net'
 import type { Answer } from '../../core/answer.js'
+import type { Ending } from '../../http/idempotency.js'
+import type { Disguise } from './disguise.js'
+import { type Front, isBehind } from './front.js'
 import { HeldBody } from './held-body.js'
-import { type HeldSocket, hideListeners } from './held-socket.js'
+import { type HeldSocket, hideListeners, responseHeldBy } from './held-socket.js'
 import { breakOff } from './http-versions.js'
 import { ignoreLaterWrites, sendInstead } from './ignored-writes.js'
 import { Overrides } from './overrides.js'
+import { isPlainResponse, PlainResponse } from './plain-response.js'
 import { changedHeaders, type HeadersArgument, mergeHeaders } from './response-headers.js'
 import { bytesOf, type Callback, type Chunk } from './written-bytes.js'
 
 /** A response whose handler writes as ever, and of which nothing is complete before we say so. */
 export interface HeldResponse {
-  /** What the handler answered, once it has. Rejects if it destroyed the response. */
-  readonly answer: Promise<Answer>
   /** Lets the handler's own answer go, with these headers where it has none of that name. */
   release(extra: Answer['headers']): void
   /** Sends this instead; whatever the handler wrote, or writes later, is dropped. */
@@ -26,6 +29,8 @@ export interface HoldOptions {
   /** Larger bodies are not kept in memory: they flow, but for their last piece. */
   readonly maxBytes: number
   readonly socket: HeldSocket
+  /** Is told what the handler answered, once it has; or that it destroyed the response. */
+  readonly end: Ending
 }
 
 /**
@@ -68,15 +73,74 @@ const methods = {
   },
 }
 
+const own = ServerResponse.prototype
+
+/** The same on a prototype: see `Front`. */
+const inFront: ServerResponse = Object.assign(Object.create(own), {
+  writeHead(this: ServerResponse, code: number, ...rest: never[]) {
+    const by = writesTo(this)
+    return by ? by.writeHead(code, rest) : own.writeHead.call(this, code, ...rest)
+  },
+  flushHeaders(this: ServerResponse) {
+    const by = writesTo(this)
+    if (by) by.writeHeadIfNeeded()
+    else own.flushHeaders.call(this)
+  },
+  write(this: ServerResponse, ...args: [chunk: never, encoding: never, callback?: never]) {
+    const by = writesTo(this)
+    return by ? by.write(...args) : own.write.apply(this, args)
+  },
+  end(this: ServerResponse, ...args: [chunk: never, encoding: never, callback?: never]) {
+    const by = writesTo(this)
+    return by ? by.end(args) : own.end.apply(this, args)
+  },
+  destroy(this: ServerResponse, error?: Error) {
+    const by = responseHeldBy<Held>(this)
+    return by ? by.destroy(error) : own.destroy.call(this, error)
+  },
+  emit(this: ServerResponse, event: string, ...details: unknown[]) {
+    const by = responseHeldBy<Held>(this)
+    return by ? by.emit(event, details) : own.emit.call(this, event, ...details)
+  },
+})
+Object.assign(inFront, { writeHeader: inFront.writeHead })
+const front: Front<ServerResponse> = { own, methods: inFront, isPlain: isPlainResponse }
+
+/** Who held a response behind the front, of which another answer than the handler's was sent, and the handler does not know. */
+const heldBefore = Symbol('oncekey.heldBefore')
+
+function writesTo(response: ServerResponse): Held | undefined {
+  return responseHeldBy<Held>(response) ?? (response as { [heldBefore]?: Held })[heldBefore]
+}
+
 /** What Node itself goes by when it writes. */
 const neededToWrite = ['writeHead', 'writeHeader', 'flushHeaders', 'headersSent', '_header', 'finished', 'destroyed', '_closed']
 
+/** For responses of HTTP/2, and for those of which others have replaced methods before us. */
+function overridden(response: ServerResponse, seeming: Socket): Overrides<ServerResponse> {
+  const overrides = new Overrides(response)
+  overrides.method('writeHead', methods.writeHead)
+  overrides.method('writeHeader', methods.writeHead)
+  overrides.method('flushHeaders', methods.flushHeaders)
+  overrides.method('write', methods.write)
+  overrides.method('end', methods.end)
+  overrides.method('destroy', methods.destroy)
+  overrides.method('emit', methods.emit)
+  if (Object.hasOwn(response, 'on')) overrides.method('on', methods.on)
+  hideListeners(overrides)
+  overrides.value('_header', null)
+  overrides.value('finished', false)
+  overrides.value('destroyed', false)
+  overrides.value('_closed', false)
+  overrides.value('socket', seeming)
+  return overrides
+}
+
 class Held implements HeldResponse {
-  readonly answer: Promise<Answer>
   readonly #response: ServerResponse
   readonly #baseline: OutgoingHttpHeaders
   readonly #socket: HeldSocket
-  readonly #overrides: Overrides<ServerResponse>
+  readonly #disguise: Disguise<ServerResponse>
   readonly #body: HeldBody
   /** Undefined until the head is written. */
   #status: number | undefined
@@ -84,48 +148,36 @@ class Held implements HeldResponse {
   #ended = false
   #over = false
   #clientGone = false
-  #resolve!: (answer: Answer) => void
-  #reject!: (error: Error) => void
+  readonly #told: Ending
+  readonly #isBehindFront: boolean
 
-  constructor(response: ServerResponse, { baseline, maxBytes, socket }: HoldOptions) {
+  constructor(response: ServerResponse, { baseline, maxBytes, socket, end }: HoldOptions) {
     this.#response = response
     this.#baseline = baseline
     this.#socket = socket
     this.#body = new HeldBody(maxBytes, this)
-    this.answer = new Promise<Answer>((resolve, reject) => {
-      this.#resolve = resolve
-      this.#reject = reject
-    })
-    this.answer.catch(ignore)
-    ;(response as Holding)[held] = this
-    this.#overrides = new Overrides(response)
-    this.#override()
-  }
-
-  #override(): void {
-    const overrides = this.#overrides
-    overrides.method('writeHead', methods.writeHead)
-    overrides.method('writeHeader', methods.writeHead)
-    overrides.method('flushHeaders', methods.flushHeaders)
-    overrides.method('write', methods.write)
-    overrides.method('end', methods.end)
-    overrides.method('destroy', methods.destroy)
-    overrides.method('emit', methods.emit)
-    if (Object.hasOwn(this.#response, 'on')) overrides.method('on', methods.on)
-    hideListeners(overrides)
-    overrides.value('_header', null)
-    overrides.value('finished', false)
-    overrides.value('destroyed', false)
-    overrides.value('_closed', false)
-    overrides.value('socket', this.#socket.seeming)
+    this.#told = end
+    // One that stands behind another on its connection has no socket yet, and is given one by Node without a word to us.
+    this.#isBehindFront = response.socket !== null && isBehind(response, front)
+    this.#disguise = this.#disguised(response)
     this.#seem()
   }
 
-  /** What HTTP/1 derives from the values above. HTTP/2 does not. */
+  #disguised(response: ServerResponse): Disguise<ServerResponse> {
+    const { seeming } = this.#socket
+    if (this.#isBehindFront) {
+      this.#socket.responseHolder = this
+      return new PlainResponse(response, seeming)
+    }
+    ;(response as Holding)[held] = this
+    return isPlainResponse(response) ? new PlainResponse(response, seeming, methods) : overridden(response, seeming)
+  }
+
+  /** What HTTP/1 derives from other values. HTTP/2 does not. */
   #seem(): void {
-    this.#overrides.show('headersSent', this.#status !== undefined)
-    this.#overrides.show('writableEnded', this.#ended)
-    this.#overrides.show('writableFinished', false)
+    this.#disguise.show('headersSent', this.#status !== undefined)
+    this.#disguise.show('writableEnded', this.#ended)
+    this.#disguise.show('writableFinished', false)
   }
 
   release(extra: Answer['headers']): void {
@@ -152,6 +204,12 @@ class Held implements HeldResponse {
     if (this.#flowing) breakOff(response)
     else sendInstead(response, given, this.#baseline)
     ignoreLaterWrites(response)
+    this.#stays()
+  }
+
+  /** Whoever took one of our methods off the response may call it at any time, and nothing may come of it. */
+  #stays(): void {
+    if (this.#isBehindFront) Object.assign(this.#response, { [heldBefore]: this })
   }
 
   giveBack(): void {
@@ -159,6 +217,9 @@ class Held implements HeldResponse {
   }
 
   writeHead(code: number | string, rest: readonly unknown[]): ServerResponse {
+    if (this.#over) return this.#response
+    // Node writes it itself.
+    if (this.#flowing) return own.writeHead.call(this.#response, code as number, ...(rest as never[]))
     if (this.#status !== undefined) throw new Error('The head of this response was written already.')
     const response = this.#response
     // As Node does it, and at once: when the answer leaves there is nobody left to throw to.
@@ -171,7 +232,7 @@ class Held implements HeldResponse {
     mergeHeaders(response, rest.find((argument) => typeof argument === 'object' && argument !== null) as HeadersArgument)
     response.statusCode = written
     this.#status = written
-    this.#overrides.show('_header', 'held')
+    this.#disguise.show('_header', 'held')
     this.#seem()
     return response
   }
@@ -203,9 +264,9 @@ class Held implements HeldResponse {
     if (this.#ended) return response
     if (piece) this.#body.write(piece, typeof chunk === 'string')
     this.#ended = true
-    this.#overrides.show('finished', true)
+    this.#disguise.show('finished', true)
     this.#seem()
-    this.#resolve(this.#body.kept(this.#status as number, changedHeaders(response, this.#baseline)))
+    this.#told.answer(this.#body.kept(this.#status as number, changedHeaders(response, this.#baseline)))
     return response
   }
 
@@ -213,7 +274,7 @@ class Held implements HeldResponse {
     const response = this.#response
     // A framework does that to a handler which answers twice; the first answer is whole, and on its way.
     if (this.#ended || !this.#finish()) return response
-    this.#reject(error ?? new Error('The handler destroyed its response.'))
+    this.#told.fail(error ?? new Error('The handler destroyed its response.'))
     if (this.#clientGone) this.#leave()
     else response.destroy(error)
     return response
@@ -221,9 +282,9 @@ class Held implements HeldResponse {
 
   emit(event: string, details: readonly unknown[]): boolean {
     const response = this.#response
-    if (this.#over) return this.#overrides.inherited('emit').call(response, event, ...details)
-    this.#overrides.hideChanges()
-    if (event !== 'close' && event !== 'finish') return this.#overrides.original('emit').call(response, event, ...details)
+    if (this.#over) return this.#disguise.inherited('emit').call(response, event, ...details)
+    this.#disguise.hideChanges()
+    if (event !== 'close' && event !== 'finish') return this.#disguise.original('emit').call(response, event, ...details)
     this.#clientGone = true
     // Whoever waits for the client to read on would wait for ever.
     if (this.#flowing) response.emit('drain')
@@ -232,7 +293,7 @@ class Held implements HeldResponse {
 
   /** Who compresses in front of us sends those who wait for 'drain' to a stream of theirs, where we could not wake them. */
   on(event: string, listener: () => void): ServerResponse {
-    const on = event === 'drain' ? this.#overrides.inherited('on') : this.#overrides.original('on')
+    const on = event === 'drain' ? this.#disguise.inherited('on') : this.#disguise.original('on')
     return on.call(this.#response, event, listener)
   }
 
@@ -243,17 +304,17 @@ class Held implements HeldResponse {
     }
     if (!this.#flowing) this.#startFlowing()
     // That the client has gone is no error of the handler's.
-    return this.#overrides.original('write').call(this.#response, bytes, 'utf8', () => done?.())
+    return this.#disguise.original('write').call(this.#response, bytes, 'utf8', () => done?.())
   }
 
   #startFlowing(): void {
     const response = this.#response
     this.#flowing = true
-    this.#overrides.remove(neededToWrite)
+    this.#disguise.remove(neededToWrite)
     response.statusCode = this.#status as number
     let telling = false
     // See above: those who wait for us, and not for who compresses, are told by us.
-    this.#overrides.replaced('on')?.call(response, 'drain', () => {
+    this.#disguise.replaced('on')?.call(response, 'drain', () => {
       if (telling) return
       telling = true
       response.emit('drain')
@@ -265,16 +326,15 @@ class Held implements HeldResponse {
   #finish(): boolean {
     if (this.#over) return false
     this.#over = true
-    this.#overrides.remove()
+    this.#disguise.remove()
     this.#socket.letGo()
     this.#socket.tellWhenClosed(this.#response)
     return true
   }
 
   #leave(): void {
+    this.#stays()
     ignoreLaterWrites(this.#response)
     this.#response.emit('close')
   }
 }
-
-const ignore = () => {}

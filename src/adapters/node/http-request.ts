@@ -10,8 +10,13 @@ export interface NodeRequest<Native> {
   readonly url?: string
   /** What has a `body` or `rawBody` that a parser left. Default: the request. */
   readonly parser?: object
-  /** The body, where it had to be read before this. */
-  readonly body?: HttpBody | undefined
+  /** What has the body, where it had to be read before this. */
+  readonly kept?: KeptBody | undefined
+}
+
+export interface KeptBody {
+  /** Undefined if nobody has read it. */
+  body(): HttpBody | Promise<HttpBody> | undefined
 }
 
 /** `whenWhole` is called when all bytes of the body have been read. */
@@ -44,10 +49,10 @@ class Incoming<Native> implements HttpRequest<Native> {
     return linesOf(this.#of.request, name.toLowerCase())
   }
 
-  body(): Promise<HttpBody> {
-    const { body: given, request, parser } = this.#of
-    const body = given ?? readBody(request, this.#reading, parser)
-    return 'then' in body ? body.then((read) => this.#read(read)) : Promise.resolve(this.#read(body))
+  body(): HttpBody | Promise<HttpBody> {
+    const { kept, request, parser } = this.#of
+    const body = kept?.body() ?? readBody(request, this.#reading, parser)
+    return 'then' in body ? body.then((read) => this.#read(read)) : this.#read(body)
   }
 
   #read(body: HttpBody): HttpBody {

@@ -1,3 +1,5 @@
+import type { Disguise } from './disguise.js'
+
 /** There was no own property. */
 const absent = Symbol('absent')
 
@@ -27,7 +29,7 @@ const [before, shown, elements] = [1, 2, 3]
  * it slower, Node's own included. And it makes one list instead of an object for each override: what requests hold while they wait is what
  * the garbage collector copies.
  */
-export class Overrides<Target extends object> {
+export class Overrides<Target extends object> implements Disguise<Target> {
   readonly #list: unknown[] = []
 
   constructor(readonly target: Target) {}
@@ -91,7 +93,6 @@ export class Overrides<Target extends object> {
     this.#set(name, value)
   }
 
-  /** Node sets properties of its own, and emits an event when it has: before anybody hears of it, they are as they should seem. */
   hideChanges(): void {
     for (let at = 0; at < this.#list.length; at += elements) {
       const seen = this.#list[at + shown]
@@ -104,24 +105,20 @@ export class Overrides<Target extends object> {
     }
   }
 
-  /** What is behind an override. */
   original<Name extends keyof Target>(name: Name): Target[Name] {
     return this.replaced(name) ?? this.inherited(name)
   }
 
-  /** What somebody else had put there before us; undefined if nobody had. */
   replaced<Name extends keyof Target>(name: Name): Target[Name] | undefined {
     const at = this.#placeOf(name)
     const was = at === -1 ? undefined : this.#list[at + before]
     return was instanceof Defined ? was.descriptor.value : undefined
   }
 
-  /** What is behind all of them. */
   inherited<Name extends keyof Target>(name: Name): Target[Name] {
     return Object.getPrototypeOf(this.target)[name]
   }
 
-  /** Default: all of them. */
   remove(names?: readonly PropertyKey[]): void {
     this.hideChanges()
     for (let at = this.#list.length - elements; at >= 0; at -= elements) {

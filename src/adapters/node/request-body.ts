@@ -1,8 +1,11 @@
 import type { IncomingMessage } from 'node:http'
 import type { ArrivingBody } from '../../core/fingerprint/arriving-body.js'
 import type { BodyReading, HttpBody } from '../../http/request.js'
+import { isBehind } from './front.js'
 import { hasBody, isAborted } from './http-versions.js'
 import { Overrides } from './overrides.js'
+import { arriving, requestFront } from './request-front.js'
+import { toBytes } from './written-bytes.js'
 
 /** Where body parsers leave the bytes, if they are told to keep them, and what they made of them. */
 interface Parsed {
@@ -47,14 +50,11 @@ function readArriving(request: IncomingMessage, maxBytes: number, arrived: Arriv
   return new Promise((resolve) => new Arriving(request, maxBytes, arrived, resolve).begin())
 }
 
-const arriving = Symbol('oncekey.arriving')
-
 type Reading = IncomingMessage & { [arriving]: Arriving | undefined }
 
 /** The same functions for all requests: see `Overrides`. */
 function push(this: Reading, chunk: Buffer | string | null, encoding?: BufferEncoding): boolean {
-  const reading = this[arriving] as Arriving
-  return chunk === null ? reading.passOn() : reading.take(toBytes(chunk, encoding))
+  return (this[arriving] as Arriving).push(chunk, encoding)
 }
 
 function closed(this: Reading): void {
@@ -66,7 +66,8 @@ class Arriving {
   readonly #maxBytes: number
   readonly #arrived: ArrivingBody | undefined
   readonly #resolve: (body: HttpBody) => void
-  readonly #overrides: Overrides<IncomingMessage>
+  /** Undefined for a request that is behind the front. */
+  readonly #overrides: Overrides<IncomingMessage> | undefined
   readonly #pieces: Uint8Array[] = []
   /** Somebody else's reading, which this one stands in front of. */
   readonly #behind: Arriving | undefined
@@ -79,15 +80,19 @@ class Arriving {
     this.#resolve = resolve
     this.#behind = (request as Reading)[arriving]
     ;(request as Reading)[arriving] = this
-    this.#overrides = new Overrides(request)
+    this.#overrides = isBehind(request, requestFront) ? undefined : new Overrides(request)
   }
 
   begin(): void {
     const request = this.#request
     request.once('close', closed)
-    this.#overrides.method('push', push)
+    this.#overrides?.method('push', push)
     if (request.readableLength > 0) this.take(toBytes(readQuietly(request), request.readableEncoding))
     request.read(0)
+  }
+
+  push(chunk: Buffer | string | null, encoding?: BufferEncoding): boolean {
+    return chunk === null ? this.passOn() : this.take(toBytes(chunk, encoding))
   }
 
   take(chunk: Uint8Array): boolean {
@@ -112,7 +117,7 @@ class Arriving {
 
   settle(body: HttpBody): void {
     this.#request.off('close', closed)
-    this.#overrides.remove()
+    this.#overrides?.remove()
     ;(this.#request as Reading)[arriving] = this.#behind
     this.#resolve(body)
   }
@@ -147,8 +152,3 @@ function readQuietly(request: IncomingMessage): Buffer | string {
 }
 
 const heardByNobody = () => true
-
-/** Somebody in front of us may have chosen to read it as text. */
-function toBytes(read: Buffer | string, encoding?: BufferEncoding | null): Uint8Array {
-  return typeof read === 'string' ? Buffer.from(read, encoding ?? 'utf8') : read
-}

@@ -1,0 +1,73 @@
+import { IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
+import type { RequestDisguise } from './disguise.js'
+
+type Methods = Record<'destroy' | 'emit', (this: never, ...args: never[]) => unknown>
+
+interface Inside extends Methods {
+  socket: Socket
+}
+
+const inside = (request: IncomingMessage) => request as unknown as Inside
+
+const own = IncomingMessage.prototype
+/** Asked once. */
+let socketIsProperty: boolean | undefined
+
+/** Whether the methods of a request are those of `origin`: see `isPlainResponse`. */
+export function isPlainRequest(request: IncomingMessage, origin = own): boolean {
+  return (
+    request.destroy === origin.destroy &&
+    request.emit === origin.emit &&
+    request.push === origin.push &&
+    !('__onFinished' in request) &&
+    request instanceof IncomingMessage &&
+    hasProperty(request)
+  )
+}
+
+function hasProperty(request: object): boolean {
+  socketIsProperty ??= Object.getOwnPropertyDescriptor(request, 'socket')?.writable === true
+  return socketIsProperty
+}
+
+/** `Overrides` for a request that is as Node made it: see `PlainResponse`. */
+export class PlainRequest implements RequestDisguise {
+  readonly #target: Inside
+  #socket: Socket
+  readonly #shownSocket: Socket
+
+  /** Without methods: those that stand in front of it are on its prototype. */
+  constructor(request: IncomingMessage, seeming: Socket, methods?: Methods) {
+    const target = inside(request)
+    this.#target = target
+    this.#socket = target.socket
+    this.#shownSocket = seeming
+    if (methods) {
+      target.destroy = methods.destroy
+      target.emit = methods.emit
+    }
+    target.socket = seeming
+  }
+
+  original<Name extends keyof IncomingMessage>(name: Name): IncomingMessage[Name] {
+    return own[name]
+  }
+
+  hideChanges(): void {
+    const target = this.#target
+    if (target.socket === this.#shownSocket) return
+    this.#socket = target.socket
+    target.socket = this.#shownSocket
+  }
+
+  remove(): void {
+    this.hideChanges()
+    const target = this.#target
+    const { destroy, emit } = Object.getPrototypeOf(target) as Inside
+    // Where nothing was put, nothing is added.
+    if (target.destroy !== destroy) target.destroy = destroy
+    if (target.emit !== emit) target.emit = emit
+    target.socket = this.#socket
+  }
+}

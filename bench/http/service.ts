@@ -24,6 +24,7 @@ function once() {
   const pool = new pg.Pool({ connectionString: settings.databaseUrl, max: 16, idleTimeoutMillis: 0 })
   pool.on('error', () => {})
   const store = postgresStore(fromPg(pool))
+  if (settings.guard === 'oncekey with a cache') return createOnce({ store, answerCache: { maxBytes: 64 * 1024 * 1024 } })
   if (settings.guard !== 'oncekey behind Redis') return createOnce({ store })
   const redis = fromIoredis(new Redis(settings.redisUrl as string))
   return createOnce({ store: redisFilter(store, redis, { secrets: [{ id: 'bench', key: Buffer.alloc(32, 'bench') }] }) })

@@ -57,7 +57,7 @@ export function barsOf(groups: readonly Group[], growing: Growing | undefined): 
     { what: `two steps, p50: ${oncekey} / ${dbos}, one at a time`, most: 0.25, measured: within(twoStepTitle(1), oncekey, dbos, 'p50Ms') },
   )
 
-  const { fastify, fastifyOncekey, express, expressOncekey } = httpNames
+  const { fastify, fastifyOncekey, fastifyCached, express, expressOncekey } = httpNames
   const http = (framework: 'Fastify' | 'Express', mode: HttpMode, connections: number, least: number) => {
     const title = httpTitle(framework, mode, connections)
     const [guarded, bare] = framework === 'Fastify' ? [fastifyOncekey, fastify] : [expressOncekey, express]
@@ -68,6 +68,10 @@ export function barsOf(groups: readonly Group[], growing: Growing | undefined): 
   for (const connections of [64, 256]) http('Express', 'new', connections, 0.9)
   for (const framework of ['Fastify', 'Express'] as const) {
     for (const connections of [64, 256]) http(framework, 'replay', connections, 0.95)
+  }
+  for (const connections of [64, 256]) {
+    const title = httpTitle('Fastify', 'replay', connections)
+    bars.push({ what: `${title}: with oncekey and an answer cache / bare`, least: 0.95, measured: within(title, fastifyCached, fastify) })
   }
 
   bars.push({

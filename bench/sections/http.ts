@@ -11,6 +11,7 @@ import { type HttpMode, httpModes, httpTitle } from './titles.js'
 export const httpNames = {
   fastify: 'Fastify, bare',
   fastifyOncekey: 'Fastify, oncekey',
+  fastifyCached: 'Fastify, oncekey with an answer cache',
   express: 'Express, bare',
   expressOncekey: 'Express, oncekey',
   expressIdempotency: 'Express, express-idempotency, Redis in memory',
@@ -33,6 +34,7 @@ export async function measureHttp(
   }
   await start(httpNames.fastify, { framework: 'fastify', guard: 'none' })
   await start(httpNames.fastifyOncekey, { framework: 'fastify', guard: 'oncekey' })
+  await start(httpNames.fastifyCached, { framework: 'fastify', guard: 'oncekey with a cache' })
   await start(httpNames.express, { framework: 'express', guard: 'none' })
   await start(httpNames.expressOncekey, { framework: 'express', guard: 'oncekey' })
   if (redis) {
@@ -48,7 +50,7 @@ export async function measureHttp(
       for (const outstanding of [64, 256]) {
         await server.reset()
         const contenders = [...services]
-          .filter(([name]) => name.startsWith(framework))
+          .filter(([name]) => name.startsWith(framework) && (mode === 'replay' || name !== httpNames.fastifyCached))
           .map(([name, service]) => contender(name, service, mode))
         groups.push(
           await interleave({

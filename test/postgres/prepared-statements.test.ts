@@ -40,6 +40,18 @@ test('are kept by default where the connections are the server’s own', async (
   })
 })
 
+test('are planned five times at most, however few requests share them', async () => {
+  const pool = database.createPool({ max: 1 })
+  const store = postgresStore(fromPg(pool, { prepare: true }))
+  for (const each of [1, 2, 5]) await work(store, { each, times: 30 })
+  // That many plans Postgres makes for the values of each time, before it compares them with one that is kept.
+  const { rows } = await pool.query<{ often: boolean; planned: number }>(
+    `select generic_plans > 5 as often, custom_plans::integer as planned from pg_prepared_statements where name like 'oncekey%'`,
+  )
+  expect(rows.filter(({ often }) => often).length).toBeGreaterThan(3)
+  expect(Math.max(...rows.map(({ planned }) => planned))).toBeLessThanOrEqual(5)
+})
+
 test('are not kept by default behind a pooler, where the next statement may meet another session', async () => {
   const pool = database.createPool({ connectionString: bouncer, max: 8 })
   const store = postgresStore(fromPg(pool))

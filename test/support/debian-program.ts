@@ -44,7 +44,7 @@ async function install(name: string): Promise<void> {
   if (process.getuid?.() !== 0) return
   try {
     await run('apt-get', ['-qq', 'update'])
-    await run('apt-get', ['-qq', '-y', 'install', '--no-install-recommends', name], {
+    await run('apt-get', ['-qq', '-y', '-o', 'DPkg::Lock::Timeout=120', 'install', '--no-install-recommends', name], {
       env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
     })
   } catch (error) {

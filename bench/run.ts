@@ -47,7 +47,7 @@ async function main(options: Options) {
     measureStore(servers, options, notes),
   )
   await section('two steps', only.has('peers'), () => measureTwoSteps(postgres, { rounds, seconds, notes }))
-  await section('HTTP', only.has('http'), () => measureHttp(postgres, { rounds, seconds, redis: servers.redis?.inMemory, notes }))
+  await section('HTTP', only.has('http'), () => measureHttp(postgres, { rounds, seconds, redis: servers.redis, notes }))
   await section('Redis', only.has('redis') && servers.redis !== undefined, () =>
     measureRedis(postgres, (servers.redis as NonNullable<Servers['redis']>).inMemory, { rounds, seconds, notes }),
   )

@@ -2,8 +2,10 @@
 import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import process from 'node:process'
+import { Idempotency } from '@node-idempotency/core'
+import { RedisStorageAdapter } from '@node-idempotency/storage-adapter-redis'
 import express, { type RequestHandler } from 'express'
-import fastify from 'fastify'
+import fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import { Redis } from 'ioredis'
 import { createOnce } from 'oncekey'
 import { idempotency as guardExpress } from 'oncekey/express'
@@ -33,6 +35,7 @@ function once() {
 async function startFastify(): Promise<number> {
   const app = fastify()
   if (settings.guard.startsWith('oncekey')) await app.register(guardFastify(once(), { tenant: 'single', afterFailure: 'rerun' }))
+  if (settings.guard === 'node-idempotency') await nodeIdempotency(app)
   app.post('/orders', async (request, reply) => reply.code(201).send(answer((request.body as { item: string }).item)))
   await app.listen({ port: 0, host: '127.0.0.1' })
   return (app.server.address() as AddressInfo).port
@@ -55,6 +58,28 @@ async function startExpress(): Promise<number> {
   const server = app.listen(0, '127.0.0.1')
   await new Promise((resolve) => server.once('listening', resolve))
   return (server.address() as AddressInfo).port
+}
+
+/** Its core as its README says, from the two hooks in which a plugin for Fastify has what the core asks for. */
+async function nodeIdempotency(app: FastifyInstance): Promise<void> {
+  const adapter = new RedisStorageAdapter({ url: settings.redisUrl as string })
+  await adapter.connect()
+  const idempotency = new Idempotency(adapter)
+  const replayed = new WeakSet<FastifyRequest>()
+  const asked = ({ headers, url, body, method }: FastifyRequest) => ({ headers, path: url, body: body as Record<string, unknown>, method })
+  app.addHook('preHandler', async (request, reply) => {
+    const known = await idempotency.onRequest<string, unknown>(asked(request))
+    if (!known) return
+    replayed.add(request)
+    return reply
+      .code(known.additional?.statusCode as number)
+      .type('application/json; charset=utf-8')
+      .send(known.body)
+  })
+  app.addHook('onSend', async (request, reply, payload) => {
+    if (replayed.has(request)) return
+    await idempotency.onResponse(asked(request), { body: payload, additional: { statusCode: reply.statusCode } })
+  })
 }
 
 /** As its README and that of its Redis adapter say. */

@@ -6,7 +6,7 @@ import { type CpuMeter, treeCpu } from '../harness/cpu.js'
 
 export interface ServiceSettings {
   readonly framework: 'fastify' | 'express'
-  readonly guard: 'none' | 'oncekey' | 'oncekey with a cache' | 'oncekey behind Redis' | 'express-idempotency'
+  readonly guard: 'none' | 'oncekey' | 'oncekey with a cache' | 'oncekey behind Redis' | 'express-idempotency' | 'node-idempotency'
   readonly databaseUrl: string
   readonly redisUrl?: string | undefined
 }

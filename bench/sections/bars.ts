@@ -74,6 +74,21 @@ export function barsOf(groups: readonly Group[], growing: Growing | undefined): 
     bars.push({ what: `${title}: with oncekey and an answer cache / bare`, least: 0.95, measured: within(title, fastifyCached, fastify) })
   }
 
+  // "Level", and "clearly ahead".
+  for (const [connections, least] of [
+    [64, 1],
+    [256, 1.1],
+  ] as const) {
+    const beside = (framework: 'Fastify' | 'Express', peer: string) => {
+      const title = httpTitle(framework, 'new', connections)
+      const measured = within(title, framework === 'Fastify' ? fastifyOncekey : expressOncekey, peer)
+      bars.push({ what: `${title}: with oncekey / ${peer.slice(framework.length + 2)}`, least, measured })
+    }
+    beside('Fastify', httpNames.fastifyNodeIdempotency)
+    beside('Fastify', httpNames.fastifyNodeIdempotencyAlways)
+    beside('Express', httpNames.expressIdempotency)
+  }
+
   bars.push({
     what: `fresh table that grows to ${(growing?.rows ?? 1_000_000).toLocaleString('en')} keys: rate of its slowest tenth / of its second`,
     // "Keeps its rate": a little less is noise, and a plan that has gone stale makes it a hundredth.

@@ -1,5 +1,5 @@
 import type { Contender, Group } from '../harness/contender.js'
-import { unknownCpu } from '../harness/cpu.js'
+import { type CpuMeter, unknownCpu } from '../harness/cpu.js'
 import type { Redis } from '../harness/redis.js'
 import { interleave, type Rounds } from '../harness/rounds.js'
 import type { BenchServer } from '../harness/server.js'
@@ -14,13 +14,15 @@ export const httpNames = {
   fastifyCached: 'Fastify, oncekey with an answer cache',
   express: 'Express, bare',
   expressOncekey: 'Express, oncekey',
+  fastifyNodeIdempotency: 'Fastify, @node-idempotency/core, Redis in memory',
+  fastifyNodeIdempotencyAlways: 'Fastify, @node-idempotency/core, Redis AOF always',
   expressIdempotency: 'Express, express-idempotency, Redis in memory',
 } as const
 
-/** `redis`: also what guards Express with it. */
+/** `redis`: also what is guarded with it. */
 export async function measureHttp(
   server: BenchServer,
-  { rounds, seconds, redis, notes }: Rounds & { redis: Redis | undefined; notes: string[] },
+  { rounds, seconds, redis, notes }: Rounds & { redis: { inMemory: Redis; always: Redis } | undefined; notes: string[] },
 ): Promise<Group[]> {
   const wrk = await findWrk()
   if (!wrk) {
@@ -29,18 +31,22 @@ export async function measureHttp(
   }
   const load = wrk
   const services = new Map<string, Service>()
-  const start = async (name: string, settings: Omit<ServiceSettings, 'databaseUrl'>) => {
-    services.set(name, await startService({ ...settings, databaseUrl: server.url }))
+  const cpus = new Map<string, CpuMeter>()
+  const start = async (name: string, settings: Omit<ServiceSettings, 'databaseUrl' | 'redisUrl'>, behind?: Redis) => {
+    services.set(name, await startService({ ...settings, databaseUrl: server.url, redisUrl: behind?.url }))
+    cpus.set(name, behind?.cpu ?? server.cpu)
   }
+  const startPeer = (...peer: Parameters<typeof start>) =>
+    start(...peer).catch((error: Error) => notes.push(`${peer[1].guard} does not run here: ${error.message}`))
   await start(httpNames.fastify, { framework: 'fastify', guard: 'none' })
   await start(httpNames.fastifyOncekey, { framework: 'fastify', guard: 'oncekey' })
   await start(httpNames.fastifyCached, { framework: 'fastify', guard: 'oncekey with a cache' })
   await start(httpNames.express, { framework: 'express', guard: 'none' })
   await start(httpNames.expressOncekey, { framework: 'express', guard: 'oncekey' })
   if (redis) {
-    await start(httpNames.expressIdempotency, { framework: 'express', guard: 'express-idempotency', redisUrl: redis.url }).catch((error) =>
-      notes.push(`express-idempotency does not run here: ${(error as Error).message}`),
-    )
+    await startPeer(httpNames.fastifyNodeIdempotency, { framework: 'fastify', guard: 'node-idempotency' }, redis.inMemory)
+    await startPeer(httpNames.fastifyNodeIdempotencyAlways, { framework: 'fastify', guard: 'node-idempotency' }, redis.always)
+    await startPeer(httpNames.expressIdempotency, { framework: 'express', guard: 'express-idempotency' }, redis.inMemory)
   }
   await warmUp(load, services.values(), seconds)
 
@@ -66,7 +72,7 @@ export async function measureHttp(
   return groups
 
   function contender(name: string, service: Service, mode: HttpMode): Contender {
-    const cpu = name === httpNames.expressIdempotency ? (redis?.cpu ?? unknownCpu) : server.cpu
+    const cpu = cpus.get(name) ?? unknownCpu
     const hot = crypto.randomUUID()
     return { name, run: (turn) => load(service, turn, { mode, prefix: mode === 'replay' ? hot : crypto.randomUUID() }, cpu) }
   }

@@ -7,7 +7,7 @@ import type { Found, WantedKey } from '../queries/key-claim.js'
 import { Batcher } from './batcher.js'
 
 export interface BatchOptions {
-  /** The most requests that share a statement. Too low: more statements. Too high: a large one holds up those in it. Default 128. */
+  /** The most requests that share a statement. Too low: more statements. Too high: a large one holds up those in it. Default 256. */
   maxRows?: number
   /**
    * The most statements of a kind at the same time; each takes a connection of the pool. Too low: batches wait for each other. Too high:
@@ -29,7 +29,7 @@ interface Verbs {
 const slowMs = 200
 
 /** The verbs of requests, which share statements with those that are under way at the same moment. */
-export function batchedVerbs(db: Queryable, { claim, finish, release }: Verbs, { maxRows = 128, maxInFlight = 2 }: BatchOptions) {
+export function batchedVerbs(db: Queryable, { claim, finish, release }: Verbs, { maxRows = 256, maxInFlight = 2 }: BatchOptions) {
   for (const [name, value] of Object.entries({ maxRows, maxInFlight })) {
     if (Number.isInteger(value) && value > 0) continue
     throw new OncekeyError('option_invalid', `batch.${name} is ${String(value)}: it is a whole number from 1 on.`)

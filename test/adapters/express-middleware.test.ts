@@ -261,6 +261,32 @@ describe.each(frameworks)('%s', (_, framework) => {
     await done.opened
   })
 
+  test('a timeout in front that answers before the handler runs, at length: the connection serves the next request', async () => {
+    const gate = new Gate()
+    const size = 20_000_000
+    const service = await start({
+      before(request, response, next) {
+        // Now the key is being claimed.
+        if (request.path === '/work') setImmediate(() => response.end(Buffer.alloc(size, 'x')))
+        next()
+      },
+      async answer(response) {
+        await gate.opened
+        response.send('too late')
+      },
+    })
+    const client = await rawConnection(service.url)
+    client.pause()
+    client.write(rawRequest({ path: '/work', tenant: service.tenant, key: '"key-1"', body: '{}' }))
+    await waitUntil('the handler runs', () => service.runs() === 1)
+    client.resume()
+    await waitUntil('the client has it all', () => client.received().length > size)
+    gate.open()
+    client.write('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n')
+    await waitUntil('the next one is answered', () => client.received().endsWith('home'))
+    client.destroy()
+  })
+
   test('middleware in front that sets headers when the answer ends has its say at replays and refusals, too', async () => {
     const service = await start({ before: marksTheEnd, answer: (response) => response.status(201).send('tea') })
     const first = await replaysAlike(service)

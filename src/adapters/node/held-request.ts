@@ -1,11 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { RequestDisguise } from './disguise.js'
-import { isBehind } from './front.js'
 import { type HeldSocket, hideListeners } from './held-socket.js'
 import { Overrides } from './overrides.js'
 import { isPlainRequest, PlainRequest } from './plain-request.js'
-import { requestFront } from './request-front.js'
 
 /** A request that stays readable after its client has gone. */
 export interface HeldRequest {
@@ -54,17 +52,8 @@ class Held implements HeldRequest {
     this.#request = request
     this.#response = response
     this.#socket = socket
-    this.#disguise = this.#disguised(request)
-  }
-
-  #disguised(request: IncomingMessage): RequestDisguise {
-    const { seeming } = this.#socket
-    if (isBehind(request, requestFront)) {
-      this.#socket.requestHolder = this
-      return new PlainRequest(request, seeming)
-    }
     ;(request as Holding)[held] = this
-    return isPlainRequest(request) ? new PlainRequest(request, seeming, methods) : overridden(request, seeming)
+    this.#disguise = isPlainRequest(request) ? new PlainRequest(request, socket.seeming, methods) : overridden(request, socket.seeming)
   }
 
   destroy(error: Error | undefined): IncomingMessage {

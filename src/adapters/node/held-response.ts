@@ -3,9 +3,8 @@ import type { Socket } from 'node:net'
 import type { Answer } from '../../core/answer.js'
 import type { Ending } from '../../http/idempotency.js'
 import type { Disguise } from './disguise.js'
-import { type Front, isBehind } from './front.js'
 import { HeldBody } from './held-body.js'
-import { type HeldSocket, hideListeners, responseHeldBy } from './held-socket.js'
+import { type HeldSocket, hideListeners } from './held-socket.js'
 import { breakOff } from './http-versions.js'
 import { ignoreLaterWrites, sendInstead } from './ignored-writes.js'
 import { Overrides } from './overrides.js'
@@ -75,44 +74,6 @@ const methods = {
 
 const own = ServerResponse.prototype
 
-/** The same on a prototype: see `Front`. */
-const inFront: ServerResponse = Object.assign(Object.create(own), {
-  writeHead(this: ServerResponse, code: number, ...rest: never[]) {
-    const by = writesTo(this)
-    return by ? by.writeHead(code, rest) : own.writeHead.call(this, code, ...rest)
-  },
-  flushHeaders(this: ServerResponse) {
-    const by = writesTo(this)
-    if (by) by.writeHeadIfNeeded()
-    else own.flushHeaders.call(this)
-  },
-  write(this: ServerResponse, ...args: [chunk: never, encoding: never, callback?: never]) {
-    const by = writesTo(this)
-    return by ? by.write(...args) : own.write.apply(this, args)
-  },
-  end(this: ServerResponse, ...args: [chunk: never, encoding: never, callback?: never]) {
-    const by = writesTo(this)
-    return by ? by.end(args) : own.end.apply(this, args)
-  },
-  destroy(this: ServerResponse, error?: Error) {
-    const by = responseHeldBy<Held>(this)
-    return by ? by.destroy(error) : own.destroy.call(this, error)
-  },
-  emit(this: ServerResponse, event: string, ...details: unknown[]) {
-    const by = responseHeldBy<Held>(this)
-    return by ? by.emit(event, details) : own.emit.call(this, event, ...details)
-  },
-})
-Object.assign(inFront, { writeHeader: inFront.writeHead })
-const front: Front<ServerResponse> = { own, methods: inFront, isPlain: isPlainResponse }
-
-/** Who held a response behind the front, of which another answer than the handler's was sent, and the handler does not know. */
-const heldBefore = Symbol('oncekey.heldBefore')
-
-function writesTo(response: ServerResponse): Held | undefined {
-  return responseHeldBy<Held>(response) ?? (response as { [heldBefore]?: Held })[heldBefore]
-}
-
 /** What Node itself goes by when it writes. */
 const neededToWrite = ['writeHead', 'writeHeader', 'flushHeaders', 'headersSent', '_header', 'finished', 'destroyed', '_closed']
 
@@ -147,9 +108,9 @@ class Held implements HeldResponse {
   #flowing = false
   #ended = false
   #over = false
-  #clientGone = false
+  /** What Node told, and nobody heard: its client has gone, or has all of what somebody in front of us answered. */
+  readonly #unheard: ('close' | 'finish')[] = []
   readonly #told: Ending
-  readonly #isBehindFront: boolean
 
   constructor(response: ServerResponse, { baseline, maxBytes, socket, end }: HoldOptions) {
     this.#response = response
@@ -157,20 +118,9 @@ class Held implements HeldResponse {
     this.#socket = socket
     this.#body = new HeldBody(maxBytes, this)
     this.#told = end
-    // One that stands behind another on its connection has no socket yet, and is given one by Node without a word to us.
-    this.#isBehindFront = response.socket !== null && isBehind(response, front)
-    this.#disguise = this.#disguised(response)
-    this.#seem()
-  }
-
-  #disguised(response: ServerResponse): Disguise<ServerResponse> {
-    const { seeming } = this.#socket
-    if (this.#isBehindFront) {
-      this.#socket.responseHolder = this
-      return new PlainResponse(response, seeming)
-    }
     ;(response as Holding)[held] = this
-    return isPlainResponse(response) ? new PlainResponse(response, seeming, methods) : overridden(response, seeming)
+    this.#disguise = isPlainResponse(response) ? new PlainResponse(response, socket.seeming, methods) : overridden(response, socket.seeming)
+    this.#seem()
   }
 
   /** What HTTP/1 derives from other values. HTTP/2 does not. */
@@ -191,29 +141,28 @@ class Held implements HeldResponse {
     // One piece in one call: then Node says how long it is. If nobody is left to get it, those in front of us have their say all the
     // same: sessions are saved at the end.
     if (!response.writableEnded) response.end(this.#body.rest())
-    if (this.#clientGone) this.#leave()
+    if (this.#isGone) this.#leave()
   }
 
   replaceBy(given: Answer): void {
     if (!this.#finish()) return
     const response = this.#response
-    if (this.#clientGone || response.writableEnded) {
+    if (this.#isGone || response.writableEnded) {
       this.#leave()
       return
     }
     if (this.#flowing) breakOff(response)
     else sendInstead(response, given, this.#baseline)
     ignoreLaterWrites(response)
-    this.#stays()
-  }
-
-  /** Whoever took one of our methods off the response may call it at any time, and nothing may come of it. */
-  #stays(): void {
-    if (this.#isBehindFront) Object.assign(this.#response, { [heldBefore]: this })
   }
 
   giveBack(): void {
-    if (this.#finish() && this.#clientGone) this.#response.emit('close')
+    if (this.#finish()) this.#tellUnheard()
+  }
+
+  /** There is nobody left to answer. */
+  get #isGone(): boolean {
+    return this.#unheard.length > 0
   }
 
   writeHead(code: number | string, rest: readonly unknown[]): ServerResponse {
@@ -275,7 +224,7 @@ class Held implements HeldResponse {
     // A framework does that to a handler which answers twice; the first answer is whole, and on its way.
     if (this.#ended || !this.#finish()) return response
     this.#told.fail(error ?? new Error('The handler destroyed its response.'))
-    if (this.#clientGone) this.#leave()
+    if (this.#isGone) this.#leave()
     else response.destroy(error)
     return response
   }
@@ -285,7 +234,7 @@ class Held implements HeldResponse {
     if (this.#over) return this.#disguise.inherited('emit').call(response, event, ...details)
     this.#disguise.hideChanges()
     if (event !== 'close' && event !== 'finish') return this.#disguise.original('emit').call(response, event, ...details)
-    this.#clientGone = true
+    this.#unheard.push(event)
     // Whoever waits for the client to read on would wait for ever.
     if (this.#flowing) response.emit('drain')
     return true
@@ -298,7 +247,7 @@ class Held implements HeldResponse {
   }
 
   flow(bytes: Uint8Array, done: Callback | undefined): boolean {
-    if (this.#clientGone) {
+    if (this.#isGone) {
       if (done) process.nextTick(done)
       return true
     }
@@ -333,8 +282,12 @@ class Held implements HeldResponse {
   }
 
   #leave(): void {
-    this.#stays()
     ignoreLaterWrites(this.#response)
-    this.#response.emit('close')
+    this.#tellUnheard()
+  }
+
+  /** Node listens, too: only when it hears that an answer is finished does the next request of the connection have its turn. */
+  #tellUnheard(): void {
+    for (const event of this.#unheard) this.#response.emit(event)
   }
 }

@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Overrides } from './overrides.js'
 
@@ -7,9 +7,6 @@ export interface HeldSocket {
   /** Stands in for the socket. It looks open whatever the client does, and whoever destroys it destroys the exchange. */
   readonly seeming: Socket
   isDestroyed(): boolean
-  /** What `requestHeldBy()` and `responseHeldBy()` find, for as long as the request, or the response, has this socket. */
-  requestHolder: object | undefined
-  responseHolder: object | undefined
   /** The exchange is over: from now on it is what it seems. */
   letGo(): void
   /** Tells those who waited for the end of the connection, when that of the response is told. */
@@ -37,19 +34,6 @@ export function hideListeners(overrides: Overrides<object>): void {
   if (Object.hasOwn(overrides.target, onFinishedList)) overrides.property(onFinishedList, null)
 }
 
-const requestHolder = Symbol('oncekey.requestHolder')
-const responseHolder = Symbol('oncekey.responseHolder')
-
-/** Who holds a response that has been given a socket of ours: found by what it has in any case, so that nothing need be added to it. */
-export function responseHeldBy<Holder>(response: ServerResponse): Holder | undefined {
-  return (response.socket as { [responseHolder]?: Holder } | null)?.[responseHolder]
-}
-
-/** The same for a request. */
-export function requestHeldBy<Holder>(request: IncomingMessage): Holder | undefined {
-  return (request.socket as { [requestHolder]?: Holder } | null)?.[requestHolder]
-}
-
 type Listener = (...args: unknown[]) => void
 
 /**
@@ -63,8 +47,6 @@ export function holdSocket(socket: Socket, response: ServerResponse): HeldSocket
 /** The handler of the proxy, too. */
 class Held implements HeldSocket, ProxyHandler<Socket> {
   readonly seeming: Socket
-  requestHolder: object | undefined
-  responseHolder: object | undefined
   readonly #socket: Socket
   readonly #response: ServerResponse
   #waiting: { event: string; listener: Listener }[] | undefined
@@ -77,8 +59,6 @@ class Held implements HeldSocket, ProxyHandler<Socket> {
   }
 
   get(target: Socket, name: PropertyKey): unknown {
-    if (name === responseHolder) return this.responseHolder
-    if (name === requestHolder) return this.requestHolder
     const isHeld = this.#isHeld
     if (isHeld && (name === 'readable' || name === 'writable')) return true
     if (isHeld && name === 'destroyed') return false

@@ -14,12 +14,11 @@ const own = IncomingMessage.prototype
 /** Asked once. */
 let socketIsProperty: boolean | undefined
 
-/** Whether the methods of a request are those of `origin`: see `isPlainResponse`. */
-export function isPlainRequest(request: IncomingMessage, origin = own): boolean {
+/** Whether nobody has replaced a method of a request: see `isPlainResponse`. */
+export function isPlainRequest(request: IncomingMessage): boolean {
   return (
-    request.destroy === origin.destroy &&
-    request.emit === origin.emit &&
-    request.push === origin.push &&
+    request.destroy === own.destroy &&
+    request.emit === own.emit &&
     !('__onFinished' in request) &&
     request instanceof IncomingMessage &&
     hasProperty(request)
@@ -37,16 +36,13 @@ export class PlainRequest implements RequestDisguise {
   #socket: Socket
   readonly #shownSocket: Socket
 
-  /** Without methods: those that stand in front of it are on its prototype. */
-  constructor(request: IncomingMessage, seeming: Socket, methods?: Methods) {
+  constructor(request: IncomingMessage, seeming: Socket, methods: Methods) {
     const target = inside(request)
     this.#target = target
     this.#socket = target.socket
     this.#shownSocket = seeming
-    if (methods) {
-      target.destroy = methods.destroy
-      target.emit = methods.emit
-    }
+    target.destroy = methods.destroy
+    target.emit = methods.emit
     target.socket = seeming
   }
 
@@ -64,10 +60,8 @@ export class PlainRequest implements RequestDisguise {
   remove(): void {
     this.hideChanges()
     const target = this.#target
-    const { destroy, emit } = Object.getPrototypeOf(target) as Inside
-    // Where nothing was put, nothing is added.
-    if (target.destroy !== destroy) target.destroy = destroy
-    if (target.emit !== emit) target.emit = emit
+    target.destroy = own.destroy as Methods['destroy']
+    target.emit = own.emit as Methods['emit']
     target.socket = this.#socket
   }
 }

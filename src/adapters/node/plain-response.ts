@@ -23,19 +23,19 @@ const values = ['_header', 'finished', 'destroyed', '_closed', 'socket'] as cons
 let allAreProperties: boolean | undefined
 
 /**
- * Whether a response is one of HTTP/1 whose methods are those of `origin`, which nobody has replaced. Nearly all are as Node made them. The rest
- * is for `Overrides`, which can do everything, and takes ten times as long.
+ * Whether a response is one of HTTP/1 of which nobody has replaced a method. Nearly all are as Node made them. The rest is for `Overrides`,
+ * which can do everything, and takes ten times as long.
  */
-export function isPlainResponse(response: ServerResponse, origin = own): boolean {
+export function isPlainResponse(response: ServerResponse): boolean {
   return (
-    response.writeHead === origin.writeHead &&
-    response.end === origin.end &&
-    response.write === origin.write &&
-    response.emit === origin.emit &&
-    response.destroy === origin.destroy &&
-    response.flushHeaders === origin.flushHeaders &&
-    inside(response).writeHeader === inside(origin).writeHeader &&
-    response.on === origin.on &&
+    response.writeHead === own.writeHead &&
+    response.end === own.end &&
+    response.write === own.write &&
+    response.emit === own.emit &&
+    response.destroy === own.destroy &&
+    response.flushHeaders === own.flushHeaders &&
+    inside(response).writeHeader === inside(own).writeHeader &&
+    response.on === own.on &&
     !('__onFinished' in response) &&
     response instanceof OutgoingMessage &&
     hasAllProperties(response)
@@ -65,8 +65,7 @@ export class PlainResponse implements Disguise<ServerResponse> {
   /** The head was given back to Node: it is writing. */
   #isWriting = false
 
-  /** Without methods: those that stand in front of it are on its prototype. */
-  constructor(response: ServerResponse, seeming: Socket, methods?: Methods) {
+  constructor(response: ServerResponse, seeming: Socket, methods: Methods) {
     const target = inside(response)
     this.#target = target
     this.#header = target._header
@@ -75,7 +74,7 @@ export class PlainResponse implements Disguise<ServerResponse> {
     this.#closed = target._closed
     this.#socket = target.socket
     this.#shownSocket = seeming
-    if (methods) assign(target, methods)
+    assign(target, methods)
     target._header = null
     target.finished = false
     target.destroyed = false
@@ -137,12 +136,11 @@ export class PlainResponse implements Disguise<ServerResponse> {
     if (!this.#isWriting) this.#giveHeadBack()
     if (names) return
     const target = this.#target
-    const { write, end, destroy, emit } = Object.getPrototypeOf(target) as Inside
-    // Where nothing was put, nothing is added.
-    if (target.write !== write) target.write = write
-    if (target.end !== end) target.end = end
-    if (target.destroy !== destroy) target.destroy = destroy
-    if (target.emit !== emit) target.emit = emit
+    const { write, end, destroy, emit } = inside(own)
+    target.write = write
+    target.end = end
+    target.destroy = destroy
+    target.emit = emit
     target.socket = this.#socket
     // A handler ends an answer that is on its way already: see `show()`.
     target.finished = this.#finished
@@ -150,11 +148,11 @@ export class PlainResponse implements Disguise<ServerResponse> {
 
   #giveHeadBack(): void {
     const target = this.#target
-    const { writeHead, writeHeader, flushHeaders } = Object.getPrototypeOf(target) as Inside
+    const { writeHead, writeHeader, flushHeaders } = inside(own)
     this.#isWriting = true
-    if (target.writeHead !== writeHead) target.writeHead = writeHead
-    if (target.writeHeader !== writeHeader) target.writeHeader = writeHeader
-    if (target.flushHeaders !== flushHeaders) target.flushHeaders = flushHeaders
+    target.writeHead = writeHead
+    target.writeHeader = writeHeader
+    target.flushHeaders = flushHeaders
     target._header = this.#header
     target.finished = this.#finished
     target.destroyed = this.#destroyed

@@ -1,10 +1,8 @@
 import type { IncomingMessage } from 'node:http'
 import type { ArrivingBody } from '../../core/fingerprint/arriving-body.js'
 import type { BodyReading, HttpBody } from '../../http/request.js'
-import { isBehind } from './front.js'
 import { hasBody, isAborted } from './http-versions.js'
 import { Overrides } from './overrides.js'
-import { arriving, requestFront } from './request-front.js'
 import { toBytes } from './written-bytes.js'
 
 /** Where body parsers leave the bytes, if they are told to keep them, and what they made of them. */
@@ -50,6 +48,9 @@ function readArriving(request: IncomingMessage, maxBytes: number, arrived: Arriv
   return new Promise((resolve) => new Arriving(request, maxBytes, arrived, resolve).begin())
 }
 
+/** Where a request has what reads its body while it arrives. */
+const arriving = Symbol('oncekey.arriving')
+
 type Reading = IncomingMessage & { [arriving]: Arriving | undefined }
 
 /** The same functions for all requests: see `Overrides`. */
@@ -66,8 +67,7 @@ class Arriving {
   readonly #maxBytes: number
   readonly #arrived: ArrivingBody | undefined
   readonly #resolve: (body: HttpBody) => void
-  /** Undefined for a request that is behind the front. */
-  readonly #overrides: Overrides<IncomingMessage> | undefined
+  readonly #overrides: Overrides<IncomingMessage>
   readonly #pieces: Uint8Array[] = []
   /** Somebody else's reading, which this one stands in front of. */
   readonly #behind: Arriving | undefined
@@ -80,13 +80,13 @@ class Arriving {
     this.#resolve = resolve
     this.#behind = (request as Reading)[arriving]
     ;(request as Reading)[arriving] = this
-    this.#overrides = isBehind(request, requestFront) ? undefined : new Overrides(request)
+    this.#overrides = new Overrides(request)
   }
 
   begin(): void {
     const request = this.#request
     request.once('close', closed)
-    this.#overrides?.method('push', push)
+    this.#overrides.method('push', push)
     if (request.readableLength > 0) this.take(toBytes(readQuietly(request), request.readableEncoding))
     request.read(0)
   }
@@ -117,7 +117,7 @@ class Arriving {
 
   settle(body: HttpBody): void {
     this.#request.off('close', closed)
-    this.#overrides?.remove()
+    this.#overrides.remove()
     ;(this.#request as Reading)[arriving] = this.#behind
     this.#resolve(body)
   }

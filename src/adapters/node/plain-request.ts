@@ -1,5 +1,5 @@
 import { IncomingMessage } from 'node:http'
-import type { Socket } from 'node:net'
+import { Socket } from 'node:net'
 import type { RequestDisguise } from './disguise.js'
 
 type Methods = Record<'destroy' | 'emit', (this: never, ...args: never[]) => unknown>
@@ -11,7 +11,7 @@ interface Inside extends Methods {
 const inside = (request: IncomingMessage) => request as unknown as Inside
 
 const own = IncomingMessage.prototype
-/** Asked once. */
+/** Asked once, of one that nobody has touched. */
 let socketIsProperty: boolean | undefined
 
 /** Whether nobody has replaced a method of a request: see `isPlainResponse`. */
@@ -21,12 +21,12 @@ export function isPlainRequest(request: IncomingMessage): boolean {
     request.emit === own.emit &&
     !('__onFinished' in request) &&
     request instanceof IncomingMessage &&
-    hasProperty(request)
+    hasProperty()
   )
 }
 
-function hasProperty(request: object): boolean {
-  socketIsProperty ??= Object.getOwnPropertyDescriptor(request, 'socket')?.writable === true
+function hasProperty(): boolean {
+  socketIsProperty ??= Object.getOwnPropertyDescriptor(new IncomingMessage(new Socket()), 'socket')?.writable === true
   return socketIsProperty
 }
 

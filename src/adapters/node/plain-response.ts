@@ -1,5 +1,5 @@
-import { OutgoingMessage, ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
+import { IncomingMessage, OutgoingMessage, ServerResponse } from 'node:http'
+import { Socket } from 'node:net'
 import type { Disguise } from './disguise.js'
 
 type Method = (this: never, ...args: never[]) => unknown
@@ -19,7 +19,7 @@ interface Inside extends Methods {
 const inside = (response: ServerResponse) => response as unknown as Inside
 const own = ServerResponse.prototype
 const values = ['_header', 'finished', 'destroyed', '_closed', 'socket'] as const
-/** Asked once: which of them are properties, and which have a getter, differs between versions of Node. */
+/** Which of them are properties, and which have a getter, differs between versions of Node. Asked once, of one that nobody has touched. */
 let allAreProperties: boolean | undefined
 
 /**
@@ -38,12 +38,15 @@ export function isPlainResponse(response: ServerResponse): boolean {
     response.on === own.on &&
     !('__onFinished' in response) &&
     response instanceof OutgoingMessage &&
-    hasAllProperties(response)
+    hasAllProperties()
   )
 }
 
-function hasAllProperties(response: object): boolean {
-  allAreProperties ??= values.every((name) => Object.getOwnPropertyDescriptor(response, name)?.writable === true)
+function hasAllProperties(): boolean {
+  if (allAreProperties === undefined) {
+    const untouched = new ServerResponse(new IncomingMessage(new Socket()))
+    allAreProperties = values.every((name) => Object.getOwnPropertyDescriptor(untouched, name)?.writable === true)
+  }
   return allAreProperties
 }
 

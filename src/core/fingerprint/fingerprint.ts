@@ -2,6 +2,7 @@ import { OncekeyError } from '../errors.js'
 import type { ArrivingBody } from './arriving-body.js'
 import { checkPointers, type Exclusions } from './exclusions.js'
 import {
+  areEqual,
   type FingerprintPart,
   type FingerprintSettings,
   type FingerprintVersion,
@@ -79,12 +80,10 @@ export function createFingerprinter(
   }
 
   function difference(request: ReceivedRequest, bytes: Uint8Array, stored: Uint8Array): FingerprintPart | null {
-    const versionNumber = stored[0] ?? 0
-    const secretId = hex(stored.subarray(1, headerLength))
-    const same = versionNumber === currentVersion && secretId === currentSecret
-    const own = same ? bytes : compute(request, versionNumber, secretId)
-    const version = versions.get(versionNumber) as FingerprintVersion
-    return version.difference(own.subarray(headerLength), stored.subarray(headerLength))
+    // Made in the same way, as nearly all are: then the version and the secret's id in front are the same.
+    const own = areEqual(bytes, stored, 0, headerLength) ? bytes : compute(request, stored[0] ?? 0, hex(stored.subarray(1, headerLength)))
+    const version = versions.get(own[0] as number) as FingerprintVersion
+    return version.difference(own, stored, headerLength)
   }
 
   const takeFingerprint = (request: ReceivedRequest) =>

@@ -282,7 +282,10 @@ class Held implements HeldResponse {
   }
 
   #leave(): void {
-    ignoreLaterWrites(this.#response)
+    const response = this.#response
+    ignoreLaterWrites(response)
+    // It was over before it was held: Node told that to all who were there then.
+    if (!this.#isGone && response.writableFinished) response.emit('close')
     this.#tellUnheard()
   }
 

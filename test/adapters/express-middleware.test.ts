@@ -287,6 +287,22 @@ describe.each(frameworks)('%s', (_, framework) => {
     client.destroy()
   })
 
+  test('a timeout in front that has answered before the handler runs: whoever waits for the end behind it is told, once the attempt is over', async () => {
+    const told = new Gate()
+    const service = await start({
+      before(_request, response, next) {
+        setImmediate(() => response.end('too slow'))
+        next()
+      },
+      // It does not answer.
+      answer: (response) => response.once('close', () => told.open()),
+      options: { maxRun: 50, lease: '10s' },
+    })
+    expect((await service.send()).body.toString()).toBe('too slow')
+    await told.opened
+    expect(service.runs()).toBe(1)
+  })
+
   test('middleware in front that sets headers when the answer ends has its say at replays and refusals, too', async () => {
     const service = await start({ before: marksTheEnd, answer: (response) => response.status(201).send('tea') })
     const first = await replaysAlike(service)

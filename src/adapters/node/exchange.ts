@@ -8,6 +8,7 @@ import { type HeldResponse, holdResponse } from './held-response.js'
 import { type HeldSocket, holdSocket } from './held-socket.js'
 import { httpRequest, type NodeRequest } from './http-request.js'
 import { breakOff, isGone } from './http-versions.js'
+import { giveOneShape, sharesNoShape } from './one-shape.js'
 import { sendAnswer } from './response-headers.js'
 
 /** A request and its response, below the framework. */
@@ -94,6 +95,8 @@ class Entry<Native, Tx> {
   begin(): void {
     // Once the request is whole, nothing that happens to its client may take it away from the handler.
     const incoming = httpRequest(this.#exchange, this.#layer, () => this.#hold())
+    const { request, response } = this.#exchange
+    if (sharesNoShape(response) && this.#layer.concerns(incoming)) giveOneShape(request, response)
     this.#outcome = this.#layer.handle(incoming, this.#run).then(
       (decided) => this.#decided(decided),
       (error) => this.#failed(error),
@@ -170,6 +173,7 @@ export function sendOff({ response, baseline }: NodeExchange<unknown>, answer: A
 
 /** Runs the operation and sends its answer. What the operation's body throws comes out of here, with nothing sent. */
 export async function respond<Native>(service: Service<Native>, exchange: NodeExchange<Native>): Promise<void> {
+  if (sharesNoShape(exchange.response)) giveOneShape(exchange.request, exchange.response)
   const answer = await answerOf(service, exchange).catch((error: unknown) => {
     throw errorOf(error)
   })

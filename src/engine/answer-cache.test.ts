@@ -125,6 +125,16 @@ describe('createOnce({ answerCache })', () => {
     return { clock, send, asked: () => asked, runs: () => runs }
   }
 
+  test('answers those who come in one turn of the event loop together, at its end', async () => {
+    const { send } = service({ maxBytes: 100_000 })
+    await send()
+    await send()
+    const order: string[] = []
+    setImmediate(() => order.push('the turn is over'))
+    await Promise.all([send(), send()].map((sent) => sent.then(({ kind }) => order.push(kind))))
+    expect(order).toEqual(['the turn is over', 'replayed', 'replayed'])
+  })
+
   test('asks the store for the first replay only', async () => {
     const { send, asked, runs } = service({ maxBytes: 100_000 })
     const kinds = [await send(), await send(), await send(), await send()].map(({ kind }) => kind)

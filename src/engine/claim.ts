@@ -2,6 +2,7 @@ import { crashPoint } from '../core/crash-points.js'
 import type { Lease } from '../core/record.js'
 import type { KeyClaim, Verdict } from '../core/store.js'
 import type { AnswerCache } from './answer-cache.js'
+import { endOfTurn } from './end-of-turn.js'
 import type { EngineParts } from './parts.js'
 import { type Patience, PatientCall, patiently } from './patience.js'
 import { shuttingDown } from './running-work.js'
@@ -31,8 +32,8 @@ export function claimKey(parts: EngineParts, claim: KeyClaim, waitMs = 0): Promi
   parts.running.assertOpen()
   crashPoint('claim:before')
   const known = parts.answers?.find(claim)
-  // Nobody is asked, so nobody is waited for.
-  if (known) return Promise.resolve({ verdict: known, since: parts.clock.monotonic() })
+  // Nobody is asked, so nobody is waited for but those who come in the same turn: their answers are then written one behind the other.
+  if (known) return endOfTurn().then(() => ({ verdict: known, since: parts.clock.monotonic() }))
   return new Claiming(parts, claim, waitMs).begin()
 }
 

@@ -4,8 +4,10 @@ import type { KeyRef } from '../core/key.js'
 import { type AfterFailure, resolvePolicy, scopeOf } from '../core/policy.js'
 import type { Once } from '../create-once.js'
 import type { ExecuteOptions } from '../engine/execute.js'
+import type { Outcome } from '../engine/outcome.js'
 import type { Attempt } from '../phases/attempt.js'
 import { admitBody, admitKey, fingerprintOf, type Received, readable, refusalOf } from './admit.js'
+import { Arrivals } from './arrivals.js'
 import { checkFlag, checkMethods, type IdempotencyOptions, oneOf, resolveHttpOptions } from './options.js'
 import { replyTo } from './replies.js'
 import type { BodyReading, HttpRequest } from './request.js'
@@ -55,6 +57,7 @@ export function idempotencyOf<Native, Tx>(once: Once<Tx>, options: IdempotencyOp
   scopeOf(scope, { method: 'POST', path: '/' })
 
   const { arriving } = once.internals.parts.takeFingerprint
+  const arrivals = new Arrivals()
   return { maxBodyBytes, maxAnswerBytes: once.maxAnswerBytes, arriving, concerns, handle }
 
   function concerns(request: Pick<HttpRequest, 'method' | 'headerLines'>): boolean {
@@ -77,15 +80,17 @@ export function idempotencyOf<Native, Tx>(once: Once<Tx>, options: IdempotencyOp
     const work = new HandlerWork(handler, afterFailure)
     let ref: KeyRef | undefined
     try {
+      await arrivals.enter()
       const named = tenantOf(request.native)
       const tenant = typeof named === 'string' ? named : await named
       const execution = executionOf(request, received, tenant, admitted.key)
       ref = execution
       const outcome = await once.internals.attempt(execution, (attempt) => work.run(attempt))
-      if (outcome.kind !== 'executed') return { kind: 'answer', answer: replyTo(settings, outcome) }
-      return outcome.answer === work.given ? own(outcome.incarnation) : { kind: 'answer', answer: outcome.answer }
+      return handledOutcome(outcome, work)
     } catch (error) {
       return handledFailure(error, ref, work)
+    } finally {
+      arrivals.leave()
     }
   }
 
@@ -103,6 +108,11 @@ export function idempotencyOf<Native, Tx>(once: Once<Tx>, options: IdempotencyOp
       retentionFloor,
       wait: waitMs,
     } as ExecuteOptions
+  }
+
+  function handledOutcome(outcome: Outcome<Answer>, work: HandlerWork<Tx>): Handled {
+    if (outcome.kind !== 'executed') return { kind: 'answer', answer: replyTo(settings, outcome) }
+    return outcome.answer === work.given ? own(outcome.incarnation) : { kind: 'answer', answer: outcome.answer }
   }
 
   function handledFailure(error: unknown, ref: KeyRef | undefined, work: HandlerWork<Tx>): Handled {

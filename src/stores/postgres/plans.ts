@@ -1,8 +1,14 @@
-import type { Connection, Queryable, Row } from './connections/connection.js'
+import { binaryCasts, SentArray } from './batching/sent-array.js'
+import type { Connection, Queryable, Row, SentValue } from './connections/connection.js'
 
 /** Four times as large is another size. From the last one on, 8 MiB, every plan goes by the primary key. */
 const sizes = 6
 const smallestBytes = 8_192
+
+/** Runs statements as `Queryable` does, and those that are sent often with arrays among their values. */
+export interface Statements extends Queryable {
+  query(text: string, values: readonly (SentValue | SentArray)[], often?: boolean): Promise<readonly Row[]>
+}
 
 /**
  * Postgres keeps the plan of a prepared statement, and in a table that is almost empty the best plan is to read all of it. A table that
@@ -10,12 +16,14 @@ const smallestBytes = 8_192
  * comment: when that has changed it is another statement, with a plan of its own. Claims and takes tell the size, so a process whose own requests
  * are few learns of what the others have written.
  */
-export function plannedBySize<Tx>(connection: Connection<Tx>): Connection<Tx> {
+export function plannedBySize<Tx>(connection: Connection<Tx>): Connection<Tx> & Statements {
   const plans = new Plans()
-  const marking = (db: Queryable): Queryable['query'] => {
+  const marking = (db: Queryable): Statements['query'] => {
     return async (text, values, often) => {
-      if (!often) return db.query(text, values)
-      const rows = await db.query(plans.mark(text), values, often)
+      if (!often) return db.query(text, values as readonly SentValue[])
+      const isBinary = db.sendsBinary === true && values.some((value) => value instanceof SentArray)
+      const sent = values.map((value) => (value instanceof SentArray ? (isBinary ? value.binary() : value.text()) : value))
+      const rows = await db.query(plans.mark(text, isBinary), sent, often)
       plans.learn(rows[0])
       return rows
     }
@@ -35,13 +43,13 @@ export function tableBytes(table: string): string {
 
 class Plans {
   #size = 0
-  readonly #marked = Array.from({ length: sizes + 1 }, () => new Map<string, string>())
+  readonly #marked = { text: bySize(), binary: bySize() }
 
-  mark(text: string): string {
-    const known = this.#marked[this.#size] as Map<string, string>
+  mark(text: string, isBinary: boolean): string {
+    const known = this.#marked[isBinary ? 'binary' : 'text'][this.#size] as Map<string, string>
     let marked = known.get(text)
     if (marked === undefined) {
-      marked = `${text} /* ${this.#size} */`
+      marked = `${isBinary ? binaryCasts(text) : text} /* ${this.#size} */`
       known.set(text, marked)
     }
     return marked
@@ -53,4 +61,8 @@ class Plans {
     if (typeof bytes !== 'number') return
     this.#size = bytes < smallestBytes ? 0 : Math.min(sizes, 1 + Math.floor(Math.log2(bytes / smallestBytes) / 2))
   }
+}
+
+function bySize(): readonly Map<string, string>[] {
+  return Array.from({ length: sizes + 1 }, () => new Map<string, string>())
 }

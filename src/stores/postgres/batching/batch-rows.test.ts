@@ -1,16 +1,16 @@
 import { expect, test } from 'vitest'
 import { batchRows } from './batch-rows.js'
+import { SentArray } from './sent-array.js'
 
 type Row = [string, Uint8Array | null, number]
 
-const { valuesOf, rows, parameters } = batchRows<Row>(
-  {
-    id: { type: 'uuid', of: ([id]) => id },
-    body: { type: 'bytea', of: ([, body]) => body },
-    size: { type: 'integer', of: ([, , size]) => size },
-  },
-  '',
-)
+const { valuesOf, source, value, parameters } = batchRows('row', {
+  id: { type: 'uuid', of: ([id]: Row) => id },
+  body: { type: 'bytea', of: ([, body]: Row) => body },
+  size: { type: 'integer', of: ([, , size]: Row) => size },
+})
+
+const asTexts = (rows: readonly Row[]) => valuesOf(rows).map((sent) => (sent instanceof SentArray ? sent.text() : sent))
 
 test('bytes are one parameter, and two columns say where those of each row are', () => {
   const given: Row[] = [
@@ -19,15 +19,15 @@ test('bytes are one parameter, and two columns say where those of each row are',
     ['c', new Uint8Array(), 9],
     ['d', Uint8Array.of(3), 9],
   ]
-  const values = valuesOf(given)
-  expect(values).toEqual(['{a,b,c,d}', Buffer.from([1, 2, 3]), '{1,NULL,3,3}', '{2,NULL,0,1}', '{7,8,9,9}'])
-  expect(values).toHaveLength(parameters)
-  expect(rows).toContain('substr($2::bytea, body_at, body_size) as body')
+  expect(asTexts(given)).toEqual(['{a,b,c,d}', Buffer.from([1, 2, 3]), '{1,NULL,3,3}', '{2,NULL,0,1}', '{7,8,9,9}'])
+  expect(parameters).toBe(5)
+  expect(value).toEqual({ id: 'row.id', body: 'substr($2::bytea, row.body_at, row.body_size)', size: 'row.size' })
+  expect(source).toContain('as row (id, body_at, body_size, size)')
 })
 
 test('a column that no row has is empty', () => {
   expect(
-    valuesOf([
+    asTexts([
       ['a', null, 7],
       ['b', null, 7],
     ]),

@@ -2,6 +2,7 @@ import { OncekeyError } from '../../../core/errors.js'
 import type { AdvanceResult, KeyFinish, KeyRelease } from '../../../core/store.js'
 import type { Queryable } from '../connections/connection.js'
 import { isConnectionFailure, isImpatience } from '../driver-errors.js'
+import type { Statements } from '../plans.js'
 import type { FencedWriter } from '../queries/fenced-write.js'
 import type { Found, WantedKey } from '../queries/key-claim.js'
 import { Batcher } from './batcher.js'
@@ -19,7 +20,7 @@ export interface BatchOptions {
 interface Verbs {
   readonly claim: {
     one(db: Queryable, wanted: WantedKey): Promise<Found | undefined>
-    many(db: Queryable, wanted: readonly WantedKey[]): Promise<readonly (Found | undefined)[]>
+    many(db: Statements, wanted: readonly WantedKey[]): Promise<readonly (Found | undefined)[]>
   }
   readonly finish: FencedWriter<KeyFinish>
   readonly release: FencedWriter<KeyRelease>
@@ -29,7 +30,7 @@ interface Verbs {
 const slowMs = 200
 
 /** The verbs of requests, which share statements with those that are under way at the same moment. */
-export function batchedVerbs(db: Queryable, { claim, finish, release }: Verbs, { maxRows = 256, maxInFlight = 2 }: BatchOptions) {
+export function batchedVerbs(db: Statements, { claim, finish, release }: Verbs, { maxRows = 256, maxInFlight = 2 }: BatchOptions) {
   for (const [name, value] of Object.entries({ maxRows, maxInFlight })) {
     if (Number.isInteger(value) && value > 0) continue
     throw new OncekeyError('option_invalid', `batch.${name} is ${String(value)}: it is a whole number from 1 on.`)

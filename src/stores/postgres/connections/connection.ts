@@ -1,13 +1,18 @@
 // biome-ignore lint/suspicious/noExplicitAny: rows come from drivers, which know no better; queries/ give them their types.
 export type Row = Record<string, any>
 
+/** What every driver sends alike. */
+export type SentValue = string | number | boolean | Uint8Array | null
+
 /** Something that runs a statement: a pool, or one transaction. */
 export interface Queryable {
+  /** `often`: sent with every request, so a connection that can keep it prepared should. */
+  query(text: string, values: readonly SentValue[], often?: boolean): Promise<readonly Row[]>
   /**
-   * Values are only ever texts, numbers, booleans, bytes and null: what every driver sends alike. `often`: sent with every request, so a
-   * connection that can keep it prepared should.
+   * True while bytes that are sent for a parameter of another type than `bytea` are taken for its binary format. Then arrays are sent in it, which
+   * saves the server much of its work on a batch. Default: false.
    */
-  query(text: string, values: readonly (string | number | boolean | Uint8Array | null)[], often?: boolean): Promise<readonly Row[]>
+  readonly sendsBinary?: boolean | undefined
 }
 
 /**

@@ -40,11 +40,16 @@ export function fromPg<Client extends PgClient>(pool: PgPool<Client>, { prepare 
   checkDriver('fromPg', pool, ['query', 'connect'], 'a pool of pg: new pg.Pool(…)')
   const nameOf = preparedNames()
   let prepares = prepare
+  let facts: PoolFacts | undefined
   let isFindingOut = false
 
   return {
+    get sendsBinary() {
+      return facts?.sendsBinary
+    },
+
     async query(text, values, often) {
-      if (often && prepares === undefined) void findOut()
+      if (often && !facts) void findOut()
       if (!often || !prepares) return (await pool.query(text, values as unknown[])).rows
       try {
         return await named(pool, text, values)
@@ -104,23 +109,31 @@ export function fromPg<Client extends PgClient>(pool: PgPool<Client>, { prepare 
   async function findOut(): Promise<void> {
     if (isFindingOut) return
     isFindingOut = true
-    const own = await isServersOwn(pool).catch(() => undefined)
-    prepares ??= own
+    facts = await factsOf(pool).catch(() => undefined)
+    prepares ??= facts?.isServersOwn
     isFindingOut = false
   }
 }
 
-/** A pooler in between gives its client a number of its own for the connection, and not that of the server's process. */
-async function isServersOwn(pool: PgPool<PgClient>): Promise<boolean> {
+interface PoolFacts {
+  /** A pooler in between gives its client a number of its own for the connection, and not that of the server's process. */
+  readonly isServersOwn: boolean
+  /** Bytes reach the server as they are. `pg.native` makes texts of them. */
+  readonly sendsBinary: boolean
+}
+
+const bytes = 'as they are'
+
+async function factsOf(pool: PgPool<PgClient>): Promise<PoolFacts> {
   const client: PgClient & { readonly processID?: number | null } = await pool.connect()
   // Without a listener, a connection that breaks just now would end the process.
   const broken = () => {}
   client.on('error', broken)
   let failed = true
   try {
-    const { rows } = await client.query('select pg_backend_pid() as pid')
+    const { rows } = await client.query('select pg_backend_pid() as pid, $1::text as bytes', [Buffer.from(bytes)])
     failed = false
-    return rows[0]?.pid === client.processID
+    return { isServersOwn: rows[0]?.pid === client.processID, sendsBinary: rows[0]?.bytes === bytes }
   } finally {
     client.removeListener('error', broken)
     client.release(failed)

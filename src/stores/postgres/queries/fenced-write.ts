@@ -1,11 +1,13 @@
 import type { KeyState, Lease } from '../../../core/record.js'
 import type { AdvanceResult, JobRecord, StepRecord } from '../../../core/store.js'
-import { type BatchRows, batchRows, type Columns, type Value } from '../batching/batch-rows.js'
+import { type BatchRows, batchRows, byColumn, type Columns, type Value } from '../batching/batch-rows.js'
 import { askAlone } from '../batching/batcher.js'
 import type { Queryable, Row } from '../connections/connection.js'
+import type { Statements } from '../plans.js'
 import type { Tables } from '../tables.js'
 import { patience } from './key-claim.js'
-import { audited, noted, together as writtenTogether } from './together.js'
+import { inKeyOrder } from './key-list.js'
+import { audited, idsOf, noted, together as writtenTogether } from './together.js'
 
 /** What every last write has. */
 export interface LastWrite {
@@ -18,7 +20,7 @@ export interface LastWrite {
 export interface FencedWriter<Params> {
   one(db: Queryable, params: Params): Promise<AdvanceResult>
   /** In one statement. A row that was written before, or that is lost, is asked about alone. */
-  many(db: Queryable, params: readonly Params[]): Promise<readonly (AdvanceResult | typeof askAlone)[]>
+  many(db: Statements, params: readonly Params[]): Promise<readonly (AdvanceResult | typeof askAlone)[]>
 }
 
 const leaseColumns = {
@@ -50,7 +52,7 @@ export function fencedWrite<Params extends LastWrite, Name extends string>(
   const names = Object.keys(columns) as Name[]
   const held: Columns<Params> = { ...leaseColumns, state: { type: 'text', of: stateOf } }
   const all: Columns<Params> = { ...held, ...columns }
-  const value = valuesBy(names, (name, index) => `$${index + 7}::${columns[name].type}`)
+  const value = byColumn(names, (name, index) => `$${index + 7}::${columns[name].type}`)
   const lease = 'tenant = $1 and id = $2::uuid and incarnation = $3::uuid and fence = $4 and owner = $5::uuid'
   const write = (more = '') => `
       update ${keys} set state = $6, locked_until = null, ${assignments(value)}${more}
@@ -62,17 +64,16 @@ export function fencedWrite<Params extends LastWrite, Name extends string>(
   // The last step that comes along is the last one committed: the next holder sees by the recovery point that there are steps to read.
   const pointAfter = (lastStep: string) => `, recovery_point = coalesce(${lastStep}, recovery_point)`
   const withSteps = writtenTogether(tables, { write: write(pointAfter(`$${count + 1}::text`)), parameters: count + 1, noted: note })
-  const plainRows = heldRows()
-  const batch = `with ${heldIn(plainRows)}done as (${writeMany()}
+  const plainRows = batchRows<Params, string>('held', all)
+  const batch = `with done as (${writeMany(plainRows)}
     )${audited(tables, 'done', note)}
-    select ${writtenIds} from done`
-  const rowsWithSteps = heldRows({ last_step: { type: 'text', of: lastOf } })
+    ${writtenIds(plainRows.parameters + 1)}`
+  const rowsWithSteps = batchRows<Params, string>('held', { ...all, last_step: { type: 'text', of: lastOf } })
   const batchWithSteps = writtenTogether(tables, {
-    before: heldIn(rowsWithSteps),
-    write: writeMany(pointAfter('held.last_step')),
-    parameters: rowsWithSteps.parameters,
+    write: writeMany(rowsWithSteps, pointAfter('held.last_step')),
+    parameters: rowsWithSteps.parameters + 1,
     noted: note,
-    columns: writtenIds,
+    returned: writtenIds(rowsWithSteps.parameters + 1),
   })
   const repeated = `select from ${keys} where ${lease} and state = $6`
 
@@ -89,43 +90,44 @@ export function fencedWrite<Params extends LastWrite, Name extends string>(
     },
 
     async many(db, params) {
+      const rows = params.toSorted(byKey)
+      const count = params.length
       const { text, values } = params.every(isPlain)
-        ? { text: batch, values: plainRows.valuesOf(params) }
-        : together(params, rowsWithSteps.valuesOf(params))
+        ? { text: batch, values: [...plainRows.valuesOf(rows), count] }
+        : together(params, [...rowsWithSteps.valuesOf(rows), count])
       const [{ ids }] = (await db.query(text, values, true)) as [Row]
-      const done = new Set((ids as string | null)?.split(' '))
+      if (ids === null) return params.map(() => 'done')
+      const done = new Set((ids as string).split(' '))
       return params.map(({ lease }) => (done.has(lease.id) ? 'done' : askAlone))
     },
   }
 
-  function together(params: readonly Params[], rows: readonly (string | Uint8Array)[]) {
+  function together(params: readonly Params[], rows: Parameters<Statements['query']>[1]) {
     const { text, values } = batchWithSteps(params.map(({ lease, steps = [], jobs = [] }) => ({ id: lease.id, steps, jobs })))
     return { text, values: [...rows, ...values] }
   }
 
-  /** In the order of the primary key, so that batches of several processes do not lock each other out. */
-  function heldRows(more: Columns<Params> = {}): BatchRows<Params> {
-    return batchRows({ ...all, ...more }, `, ${patience} order by tenant, id`)
-  }
-
-  function heldIn({ rows }: BatchRows<Params>): string {
-    return `held as materialized (
-      ${rows}
-    ), `
-  }
-
-  /** Of a row that somebody has locked it loses patience, and each is asked for alone. */
-  function writeMany(more = ''): string {
+  /**
+   * In the order in which they are sent, that of the primary key, so that batches of several processes do not lock each other out. Of a row that
+   * somebody has locked it loses patience, and each is asked for alone.
+   */
+  function writeMany({ source, value }: BatchRows<Params, string>, more = ''): string {
     return `
-      update ${keys} as key set state = held.state, locked_until = null, ${assignments(valuesBy(names, (name) => `held.${name}`))}${more}
-      from held
+      update ${keys} as key set state = held.state, locked_until = null, ${assignments(value as Record<Name, string>)}${more}
+      from ${source}, ${patience}
       where key.tenant = held.tenant and key.id = held.id and key.incarnation = held.incarnation and key.fence = held.fence
         and key.owner = held.owner and key.state = 'processing'
       returning key.tenant, key.id, key.incarnation, key.fence, key.state, key.reason`
   }
 }
 
-const writtenIds = `string_agg(id::text, ' ') as ids`
+/** Null if all were written, as nearly always; else the ids of those that were. The parameter is how many were sent. */
+function writtenIds(sent: number): string {
+  return `select case when written.count < $${sent}::integer then ${idsOf('done')} end as ids
+    from (select count(*) as count from done) as written`
+}
+
+const byKey = ({ lease: one }: LastWrite, { lease: other }: LastWrite) => inKeyOrder(one.tenant, one.id, other.tenant, other.id)
 
 function lastOf({ steps = [] }: LastWrite): string | null {
   return steps.at(-1)?.name ?? null
@@ -138,8 +140,4 @@ function isPlain({ steps, jobs }: LastWrite): boolean {
 
 function valuesOf<Params>(columns: Columns<Params>, params: Params): Value[] {
   return Object.values(columns).map(({ of }) => of(params))
-}
-
-function valuesBy<Name extends string>(names: readonly Name[], sql: (name: Name, index: number) => string): Record<Name, string> {
-  return Object.fromEntries(names.map((name, index) => [name, sql(name, index)])) as Record<Name, string>
 }

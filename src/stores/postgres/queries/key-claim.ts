@@ -1,11 +1,12 @@
 import type { KeyRecord } from '../../../core/record.js'
 import type { KeyClaim } from '../../../core/store.js'
-import { batchRows, type Columns } from '../batching/batch-rows.js'
+import { batchRows, byColumn, type Columns } from '../batching/batch-rows.js'
 import type { Queryable, Row } from '../connections/connection.js'
-import { tableBytes } from '../plans.js'
+import { type Statements, tableBytes } from '../plans.js'
 import type { Tables } from '../tables.js'
+import { inKeyOrder } from './key-list.js'
 import { afterRetention, type Beginning, databaseNow, recordColumns, recordOf, retentionValue } from './key-row.js'
-import { audited } from './together.js'
+import { audited, idsOf } from './together.js'
 
 /** What the claim found, and the database's time when it looked. `inserted`: the row is new, and ours. */
 export interface Found {
@@ -20,7 +21,7 @@ export interface WantedKey {
 }
 
 /** What a claim brings along, as columns of the statement. */
-const columns: Columns<WantedKey> = {
+const columns = {
   tenant: { type: 'text', of: ({ claim }) => claim.tenant },
   id: { type: 'uuid', of: ({ id }) => id },
   scope: { type: 'text', of: ({ claim }) => claim.scope },
@@ -32,10 +33,10 @@ const columns: Columns<WantedKey> = {
   kept_ms: { type: 'float8', of: ({ claim }) => retentionValue(claim.retention.ms) },
   // The last one, because a key that is left to workers has no lease, and Postgres takes no parameter that is not used.
   lease_ms: { type: 'float8', of: ({ claim }) => claim.leaseMs },
-}
-const entries = Object.entries(columns)
-const alone = Object.fromEntries(entries.map(([name, { type }], index) => [name, `$${index + 1}::${type}`]))
-const ofBatch = Object.fromEntries(entries.map(([name]) => [name, `wanted.${name}`]))
+} satisfies Columns<WantedKey>
+type Name = keyof typeof columns
+const names = Object.keys(columns) as Name[]
+const alone = byColumn(names, (name, index) => `$${index + 1}::${columns[name].type}`)
 
 /**
  * A key that somebody inserts in an open transaction would hold up all others of the batch: after this long each is asked for alone. Long
@@ -56,7 +57,7 @@ export const patience = `(select set_config('lock_timeout', '${lockTimeout}', tr
  */
 export function keyClaim(tables: Tables, begin: Beginning) {
   const { keys } = tables
-  const parameters = begin.async ? entries.slice(0, -1) : entries
+  const parameters = begin.async ? names.slice(0, -1) : names
   const text = `
     with existing as (
       select * from ${keys} where tenant = ${alone.tenant} and id = ${alone.id}
@@ -67,7 +68,7 @@ export function keyClaim(tables: Tables, begin: Beginning) {
 
   return async (db: Queryable, id: string, claim: KeyClaim): Promise<Found | undefined> => {
     const wanted = { id, claim }
-    const values = parameters.map(([, { of }]) => of(wanted))
+    const values = parameters.map((name) => columns[name].of(wanted))
     const [row] = (await db.query(text, values, true)) as [Row]
     if (row.inserted) return { record: begunBy(claim, id, begin, row.now), inserted: true, now: row.now }
     return row.id === null ? undefined : { record: recordOf(row), inserted: false, now: row.now }
@@ -75,50 +76,52 @@ export function keyClaim(tables: Tables, begin: Beginning) {
 }
 
 /**
- * The claims of many requests in one statement. Each key once. One row tells which keys are new; the others are the keys that were
- * there already, looked up by a subquery that the planner cannot pull up, and that can only go key by key.
+ * The claims of many requests in one statement. Each key once. They are looked up by a subquery that the planner cannot pull up, and that can only
+ * go key by key. A row comes back for each key that was there already, or one that has none. Each of them tells which keys are new: null is
+ * all that were not there. Else another transaction was faster with some of them.
+ *
+ * They are inserted in the order in which they are sent, that of the primary key, so that two batches do not wait for each other.
  */
 export function keysClaim(tables: Tables, begin: Beginning) {
   const { keys } = tables
-  const batch = batchRows(columns, `, ${patience}`)
-  const isNew = '(wanted.tenant, wanted.id) not in (select tenant, id from existing)'
+  const batch = batchRows('wanted', columns)
+  const ofBatch = byColumn(names, (name) => `looked.wanted_${name}`)
   const text = `
-    with wanted as materialized (
-      ${batch.rows}
-    ), existing as materialized (
-      select key.* from wanted cross join lateral (
-        select * from ${keys} as key where key.tenant = wanted.tenant and key.id = wanted.id offset 0
-      ) as key
-    ), inserted as (${insertion(tables, begin, ofBatch, { from: 'wanted, ', where: isNew })}
+    with looked as materialized (
+      select ${names.map((name) => `${batch.value[name]} as wanted_${name}`).join(', ')}, key.*
+      from ${batch.source}
+      left join lateral (select * from ${keys} as key where key.tenant = wanted.tenant and key.id = wanted.id offset 0) as key on true,
+           ${patience}
+    ), inserted as (${insertion(tables, begin, ofBatch, { from: 'looked, ', where: 'looked.id is null' })}
     )${audited(tables, 'inserted', { what: begin.what, detail: 'null::text' })}
-    select new.ids, ${tableBytes(keys)}, ${databaseNow}, ${recordColumns}
-    from (select string_agg(id::text, ' ') as ids from inserted) as new left join existing on false
-    union all
-    select null, null, ${databaseNow}, ${recordColumns} from existing`
+    select new.bytes, new.now, case when new.count < (select count(*) from looked where id is null) then ${idsOf('inserted')} end as ids,
+           ${recordColumns}
+    from (select count(*) as count, ${tableBytes(keys)}, ${databaseNow} from inserted) as new left join looked on looked.id is not null`
 
-  return async (db: Queryable, wanted: readonly WantedKey[]): Promise<readonly (Found | undefined)[]> => {
-    const rows = await db.query(text, batch.valuesOf(wanted), true)
-    // SQL promises no order, so it is known by what only it has.
-    const { ids, now } = rows.find(({ bytes }) => bytes !== null) as Row
-    const inserted = new Set((ids as string | null)?.split(' '))
-    const known = new Map(rows.map((row) => [row.id as string, row]))
+  return async (db: Statements, wanted: readonly WantedKey[]): Promise<readonly (Found | undefined)[]> => {
+    const rows = await db.query(text, batch.valuesOf(wanted.toSorted(byKey)), true)
+    const { ids, now } = rows[0] as Row
+    const known = new Map(rows.map((row) => [row.id as string | null, row]))
+    const inserted = ids === null ? undefined : new Set((ids as string).split(' '))
     return wanted.map(({ id, claim }) => {
-      if (inserted.has(id)) return { record: begunBy(claim, id, begin, now), inserted: true, now }
       const row = known.get(id)
-      return row && { record: recordOf(row), inserted: false, now: row.now }
+      if (row) return { record: recordOf(row), inserted: false, now }
+      return inserted?.has(id) === false ? undefined : { record: begunBy(claim, id, begin, now), inserted: true, now }
     })
   }
 }
 
-/** In the order of the primary key, so that two batches do not wait for each other. `value` is the SQL of each column of the claim. */
+const byKey = (one: WantedKey, other: WantedKey) => inKeyOrder(one.claim.tenant, one.id, other.claim.tenant, other.id)
+
+/** `value` is the SQL of each column of the claim. */
 function insertion(
   { keys }: Tables,
   begin: Beginning,
-  value: Readonly<Record<string, string>>,
+  value: Readonly<Record<Name, string>>,
   { from = '', where }: { readonly from?: string; readonly where: string },
 ): string {
-  const leaseMs = value.lease_ms as string
-  const keptUntil = afterRetention('clock.time', value.kept_ms as string)
+  const leaseMs = value.lease_ms
+  const keptUntil = afterRetention('clock.time', value.kept_ms)
   return `
       insert into ${keys} (tenant, id, scope, key, state, incarnation, owner, fence, after_failure, fingerprint, request,
                            async, waiting, created_at, locked_until, due_at, expires_at, reap_after)
@@ -127,7 +130,6 @@ function insertion(
              clock.time, ${begin.lockedUntil(leaseMs)}, ${begin.dueAt(leaseMs)}, ${keptUntil}, ${keptUntil}
       from ${from}(select clock_timestamp() as time) as clock
       where ${where}
-      order by 1, 2
       on conflict (tenant, id) do nothing
       returning tenant, id, incarnation, fence`
 }

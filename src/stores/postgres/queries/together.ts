@@ -9,15 +9,13 @@ export interface Noted {
 }
 
 export interface TogetherParts {
-  /** CTEs that the write needs, each with a comma behind it. */
-  readonly before?: string
   /** Must return tenant, id, incarnation and fence of each row that it wrote, and what the detail needs. */
   readonly write: string
-  /** How many parameters these have. */
+  /** How many parameters it has. */
   readonly parameters: number
   readonly noted: Noted
-  /** What the statement returns, of `done`. */
-  readonly columns?: string
+  /** What the statement returns. Default: all of `done`. */
+  readonly returned?: string
 }
 
 /** What one key brings along. */
@@ -43,9 +41,9 @@ export function together(tables: Tables, parts: TogetherParts): (all: readonly A
   }
 }
 
-function textOf(tables: Tables, { before = '', write, parameters, noted, columns = '*' }: TogetherParts, jobs: boolean): string {
+function textOf(tables: Tables, { write, parameters, noted, returned = 'select * from done' }: TogetherParts, jobs: boolean): string {
   return `
-    with ${before}done as (${write}
+    with done as (${write}
     ), recorded as (
       insert into ${tables.steps} (tenant, key_id, incarnation, name, position, kind, result, fence, recorded_at)
       select done.tenant, done.id, done.incarnation, step.name, step.position, step.kind, step.result, done.fence, clock_timestamp()
@@ -54,7 +52,7 @@ function textOf(tables: Tables, { before = '', write, parameters, noted, columns
       on conflict (tenant, key_id, incarnation, name) do update
       set kind = excluded.kind, result = excluded.result, fence = excluded.fence, recorded_at = excluded.recorded_at
     )${jobs ? staged(tables, `$${parameters + 2}`) : ''}${audited(tables, 'done', noted)}
-    select ${columns} from done`
+    ${returned}`
 }
 
 function staged(tables: Tables, jobs: string): string {
@@ -85,4 +83,9 @@ export function noted(tables: Tables, write: string, note: Noted, columns = '*')
   return `with done as (${write}
     )${audited(tables, 'done', note)}
     select ${columns} from done`
+}
+
+/** The ids of all rows of a CTE, as one text. */
+export function idsOf(source: string): string {
+  return `(select coalesce(string_agg(id::text, ' '), '') from ${source})`
 }

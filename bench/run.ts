@@ -4,10 +4,11 @@ import { cpus, loadavg } from 'node:os'
 import { dirname } from 'node:path'
 import { barsTable, verdictOn } from './harness/bars.js'
 import type { Contender, Group } from './harness/contender.js'
+import { stolenShare } from './harness/cpu.js'
 import { type Options, readOptions, usage } from './harness/options.js'
 import { type Redis, startRedis } from './harness/redis.js'
 import { groupTable, shown } from './harness/report.js'
-import { interleave } from './harness/rounds.js'
+import { interleave, mostFirst } from './harness/rounds.js'
 import { type BenchServer, startServer } from './harness/server.js'
 import { barsOf } from './sections/bars.js'
 import { type Fingerprints, fingerprintTable, measureFingerprints } from './sections/fingerprint.js'
@@ -34,6 +35,7 @@ else console.log(usage)
 async function main(options: Options) {
   const begin = performance.now()
   const loadAverageBefore = Number((loadavg()[0] as number).toFixed(2))
+  const stolen = stolenShare()
   const { only, rounds, seconds, rows, quick } = options
   const notes: string[] = []
   const groups: Group[] = []
@@ -77,7 +79,9 @@ server, of all processes of the Postgres or Redis behind it.
   console.log(barsTable(bars))
   for (const group of groups) console.log(groupTable(group))
   if (growing)
-    console.log(`A fresh table that grows in one run, rate of each later tenth over that of the second: ${shown(growing.rates)}\n`)
+    console.log(
+      `A fresh table that grows in one run, beside one that stays small: its rate in each later tenth, the second being 1: ${shown(growing.rates)}\n`,
+    )
   if (memory) console.log(memoryTable(memory))
   if (fingerprints) console.log(fingerprintTable(fingerprints))
   for (const note of notes) console.log(`- ${note}`)
@@ -105,7 +109,7 @@ server, of all processes of the Postgres or Redis behind it.
       node: process.version,
       processor: `${cpus().length} × ${cpus()[0]?.model.trim()}`,
       postgres: postgres.settings,
-      ...{ rounds, secondsPerTurn: seconds, loadAverageBefore },
+      ...{ rounds, secondsPerTurn: seconds, loadAverageBefore, stolenShare: stolen() },
       minutes: Number(((performance.now() - begin) / 60_000).toFixed(1)),
       bars: barsOf(groups, growing).map((bar) => ({ ...bar, verdict: verdictOn(bar) })),
       ...{ notes, growing, memory, fingerprints, groups },
@@ -127,10 +131,12 @@ async function measureStore({ postgres, redis }: Servers, options: Options, note
     await Promise.all([postgres.reset(), redis?.inMemory.reset(), redis?.always.reset()])
   }
   const groups: Group[] = []
-  for (const outstanding of options.outstanding) {
-    groups.push(
+  for (const outstanding of mostFirst(options.outstanding)) {
+    groups.unshift(
       await interleave({
-        ...{ title: storeTitle(outstanding), outstanding, rounds, seconds, prepare },
+        ...{ title: storeTitle(outstanding), outstanding, rounds, prepare },
+        // One at a time they are few: the slowest hundredth of them should be more than two or three.
+        seconds: outstanding === 1 ? 3 * seconds : seconds,
         contenders: contenders.filter(({ name }) => canRun(name, outstanding)),
         reference: storeNames.unbatched,
       }),

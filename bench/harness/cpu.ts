@@ -58,3 +58,15 @@ export const endedChildrenCpu: CpuMeter = () => {
   const fields = fieldsOf(process.pid)
   return fields ? (Number(fields[13]) + Number(fields[14])) * millisecondsPerTick : Number.NaN
 }
+
+/** From now on: the share of the processors' time that other machines on the same host took away. Null where that is not known. */
+export function stolenShare(): () => number | null {
+  if (process.platform !== 'linux') return () => null
+  const times = () => readFileSync('/proc/stat', 'utf8').split('\n', 1)[0]?.split(/\s+/).slice(1, 9).map(Number) as number[]
+  const before = times()
+  return () => {
+    const spent = times().map((time, index) => time - (before[index] as number))
+    const all = spent.reduce((sum, time) => sum + time, 0)
+    return all > 0 ? Number(((spent[7] as number) / all).toFixed(3)) : null
+  }
+}

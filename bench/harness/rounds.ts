@@ -35,3 +35,8 @@ export async function interleave(match: Match): Promise<Group> {
   }
   return { title, outstanding, reference: match.reference ?? (contenders[0] as Contender).name, samples }
 }
+
+/** Code is compiled while it runs: when requests come one by one, many have passed. */
+export function mostFirst(outstanding: readonly number[]): number[] {
+  return outstanding.toSorted((left, right) => right - left)
+}

@@ -1,11 +1,16 @@
 -- Arguments: the mode, and a prefix that no run before has used (in mode "replay": the one whose answers are to be replayed).
-local mode, prefix
+local mode, head, tail
 local count = 0
 local hot = 2000
 
+-- All but the number of a key is put together once: the service shares the processor with this.
 function init(args)
   mode = args[1]
-  prefix = args[2]
+  local headers = { ["Content-Type"] = "application/json", ["Idempotency-Key"] = args[2] .. "-@" }
+  local whole = wrk.format("POST", nil, headers, '{"item":"tea","quantity":2}')
+  local place = whole:find("-@", 1, true)
+  head = whole:sub(1, place)
+  tail = whole:sub(place + 2)
 end
 
 local function number()
@@ -17,6 +22,5 @@ local function number()
 end
 
 function request()
-  local headers = { ["Content-Type"] = "application/json", ["Idempotency-Key"] = prefix .. "-" .. number() }
-  return wrk.format("POST", nil, headers, '{"item":"tea","quantity":2}')
+  return head .. number() .. tail
 end

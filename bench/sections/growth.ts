@@ -1,4 +1,4 @@
-import { type Connection, fromPg, migrate, postgresStore } from 'oncekey/postgres'
+import { type Connection, fromPg, migrate, type PostgresStore, postgresStore } from 'oncekey/postgres'
 import type { Contender, Group } from '../harness/contender.js'
 import { closedLoop } from '../harness/load.js'
 import { interleave, type Rounds } from '../harness/rounds.js'
@@ -9,7 +9,7 @@ import { growthTitle } from './titles.js'
 
 export const growthNames = { empty: 'empty table', full: 'full table' } as const
 
-/** Of a fresh table that grows in one run: the rate of each later tenth over that of the second. */
+/** Of a fresh table that grows in one run, beside one that is emptied again and again: what its rate is in each later tenth, the second being 1. */
 export interface Growing {
   readonly rows: number
   readonly rates: Spread
@@ -19,6 +19,8 @@ const outstanding = 256
 /** Keys that are added behind the checkpoint: enough to touch every page of the index, which is then written to the WAL whole, once. */
 const tailShare = 0.03
 const chunkRows = 50_000
+/** So often in each tenth of its growth a fresh table takes turns with one that stays small. */
+const turnsPerTenth = 5
 
 /** Each size in a schema of its own, one at a time to bound the disk; turns alternate with those on the empty table. */
 export async function measureGrowth(
@@ -47,33 +49,45 @@ export async function measureGrowth(
 }
 
 /**
- * Without ANALYZE by hand. The first tenth is for warming up. A plan that has gone stale would show in the slowest one.
+ * Without ANALYZE by hand. The first tenth is for warming up. A plan that has gone stale would show in the slowest one. The same work on a table
+ * that stays small says how fast the machine is at that moment.
  */
 async function growFresh(server: BenchServer, rows: number): Promise<Growing> {
   await server.admin.query('drop schema if exists bench_grown cascade')
   const connection = fromPg(server.pool(16)) as Connection<unknown>
   await migrate(connection, { schema: 'bench_grown' })
-  const store = postgresStore<unknown>(connection, { schema: 'bench_grown' })
-  const tenth = rows / 10
-  let left = rows
-  let finished = 0
-  const ends: number[] = [performance.now()]
+  const growing = postgresStore<unknown>(connection, { schema: 'bench_grown' })
+  const small = postgresStore<unknown>(connection)
+  const keys = rows / 10 / turnsPerTenth
+  const relative: number[] = []
+  for (let tenth = 1; tenth <= 10; tenth += 1) {
+    let growingMs = 0
+    let smallMs = 0
+    for (let turn = 0; turn < turnsPerTenth; turn += 1) {
+      await server.admin.query('truncate oncekey.keys cascade')
+      smallMs += await timeOf(small, keys)
+      growingMs += await timeOf(growing, keys)
+    }
+    relative.push(smallMs / growingMs)
+    console.error(`  a fresh table that grows: ${(rows / 10) * tenth} of ${rows}`)
+  }
+  await server.admin.query('drop schema bench_grown cascade')
+  await server.admin.query('checkpoint')
+  return { rows, rates: spread(relative.slice(2).map((rate) => rate / (relative[1] as number))) }
+}
+
+/** Milliseconds for so many new keys. */
+async function timeOf(store: PostgresStore<unknown>, keys: number): Promise<number> {
+  let left = keys
   const lane = async () => {
     while (left > 0) {
       left -= 1
       await claimAndFinish(store)
-      finished += 1
-      if (finished % tenth === 0) {
-        ends.push(performance.now())
-        console.error(`  a fresh table that grows: ${finished} of ${rows}`)
-      }
     }
   }
+  const begin = performance.now()
   await Promise.all(Array.from({ length: outstanding }, lane))
-  await server.admin.query('drop schema bench_grown cascade')
-  await server.admin.query('checkpoint')
-  const times = ends.slice(1).map((end, index) => end - (ends[index] as number))
-  return { rows, rates: spread(times.slice(2).map((time) => (times[1] as number) / time)) }
+  return performance.now() - begin
 }
 
 /** Finished keys, as if they had been claimed and finished: as many on a page as batches of 256 leave there. */

@@ -3,7 +3,7 @@ import { createOnce, reply } from 'oncekey'
 import { fromPg, postgresStore } from 'oncekey/postgres'
 import type { Contender, Group } from '../harness/contender.js'
 import { closedLoop } from '../harness/load.js'
-import { interleave, type Rounds } from '../harness/rounds.js'
+import { interleave, mostFirst, type Rounds } from '../harness/rounds.js'
 import type { BenchServer } from '../harness/server.js'
 import { twoStepTitle } from './titles.js'
 
@@ -23,8 +23,8 @@ export async function measureTwoSteps(server: BenchServer, { rounds, seconds, no
     await server.reset()
   }
   const groups: Group[] = []
-  for (const outstanding of [1, 64]) {
-    groups.push(await interleave({ title: twoStepTitle(outstanding), outstanding, rounds, seconds, contenders, prepare }))
+  for (const outstanding of mostFirst([1, 64])) {
+    groups.unshift(await interleave({ title: twoStepTitle(outstanding), outstanding, rounds, seconds, contenders, prepare }))
   }
   if (dbos) {
     await DBOS.shutdown()

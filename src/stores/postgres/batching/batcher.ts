@@ -137,7 +137,8 @@ export class Batcher<Item, Result> {
     this.#inFlight.add(flight)
     this.#parts.traffic.statements += 1
     this.#wasAlone = batch.length === 1
-    await (batch.length === 1 ? this.#alone(batch) : this.#together(batch))
+    const [first] = batch as [Waiting<Item, Result>]
+    await (batch.length === 1 ? this.#ask(first) : this.#together(batch))
     this.#parts.traffic.statements -= 1
     this.#inFlight.delete(flight)
     if (this.#queue.length > 0) this.#plan()
@@ -149,27 +150,26 @@ export class Batcher<Item, Result> {
     try {
       results = await many(batch.map(({ item }) => item))
     } catch (error) {
-      if (isOfOne(error)) void this.#alone(batch)
-      else for (const waiting of batch) this.#fail(waiting, error)
+      for (const waiting of batch) {
+        if (isOfOne(error)) void this.#ask(waiting)
+        else this.#fail(waiting, error)
+      }
       return
     }
-    const leftOut: Waiting<Item, Result>[] = []
     for (const [index, waiting] of batch.entries()) {
       const result = results[index] as Result | typeof askAlone
-      if (result === askAlone) leftOut.push(waiting)
+      // Not waited for: the next batch must not stand behind a row that somebody has locked.
+      if (result === askAlone) void this.#ask(waiting)
       else this.#answer(waiting, result)
     }
-    // Not waited for: the next batch must not stand behind a row that somebody has locked.
-    if (leftOut.length > 0) void this.#alone(leftOut)
   }
 
-  async #alone(batch: readonly Waiting<Item, Result>[]): Promise<void> {
-    const ask = (waiting: Waiting<Item, Result>) =>
-      this.#parts.one(waiting.item).then(
-        (result) => this.#answer(waiting, result),
-        (error: unknown) => this.#fail(waiting, error),
-      )
-    await Promise.all(batch.map(ask))
+  /** In a statement of its own. */
+  #ask(waiting: Waiting<Item, Result>): Promise<void> {
+    return this.#parts.one(waiting.item).then(
+      (result) => this.#answer(waiting, result),
+      (error: unknown) => this.#fail(waiting, error),
+    )
   }
 
   #answer({ resolve, companions }: Waiting<Item, Result>, result: Result): void {

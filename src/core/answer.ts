@@ -11,9 +11,16 @@ export interface Answer {
   readonly body: Uint8Array
   /**
    * Size of a body that was not kept, because it was over the cap or could not be redacted; `body` is empty then. Absent for an answer
-   * that is whole.
+   * that is whole. Stored as 2 GiB less one at most: that is how far every store can count.
    */
   readonly omittedBytes?: number
+}
+
+const mostOmittedBytes = 2 ** 31 - 1
+
+/** What is stored of the size of a body that was not kept. */
+export function storableSize(bytes: number): number {
+  return Math.min(bytes, mostOmittedBytes)
 }
 
 declare const bodyType: unique symbol
@@ -65,7 +72,7 @@ export function bodyOf<R extends Answer>(answer: R): BodyOf<R> {
 /** The same answer, without its body where that is over the cap: the work stays done, and a replay says so. */
 export function withinCap(answer: Answer, maxBytes: number): Answer {
   if (answer.body.length <= maxBytes) return answer
-  return { status: answer.status, headers: answer.headers, body: new Uint8Array(), omittedBytes: answer.body.length }
+  return { status: answer.status, headers: answer.headers, body: new Uint8Array(), omittedBytes: storableSize(answer.body.length) }
 }
 
 /** Refuses what could not be stored or could not be sent again. */

@@ -1,4 +1,4 @@
-import { type Answer, checkAnswer, type HeaderPair, isHeaderName, withinCap } from './answer.js'
+import { type Answer, checkAnswer, type HeaderPair, isHeaderName, storableSize, withinCap } from './answer.js'
 import { OncekeyError } from './errors.js'
 import { sealedHeader } from './sealing.js'
 
@@ -63,14 +63,16 @@ export function answerKeeper({ maxAnswerBytes, neverStore = [], redact }: KeepOp
       return withinCap(withoutUnwanted(redacted(replayable, redact)), maxAnswerBytes)
     } catch (error) {
       redactionFailed(error)
-      return { status: answer.status, headers: [], body: new Uint8Array(), omittedBytes: answer.omittedBytes ?? answer.body.length }
+      const omittedBytes = storableSize(answer.omittedBytes ?? answer.body.length)
+      return { status: answer.status, headers: [], body: new Uint8Array(), omittedBytes }
     }
   }
 
   function withoutUnwanted(answer: Answer): Answer {
     const kept = headersWithout(answer.headers)
     const { status, body, omittedBytes } = answer
-    return omittedBytes === undefined ? { status, headers: kept, body } : { status, headers: kept, body, omittedBytes }
+    if (omittedBytes === undefined) return { status, headers: kept, body }
+    return { status, headers: kept, body, omittedBytes: storableSize(omittedBytes) }
   }
 
   /** Pairs of our own: the caller may change theirs before the answer is written. */

@@ -1,9 +1,10 @@
 import fc from 'fast-check'
 import type { QueryConfig } from 'pg'
 import { expect, test } from 'vitest'
+import type { Answer, OncekeyError } from '../../src/index.js'
 import { binaryArray } from '../../src/stores/postgres/batching/array-binary.js'
 import { arrayLiteral, type Element, writerOf } from '../../src/stores/postgres/batching/array-literal.js'
-import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
+import { type FromPgOptions, fromPg, type PostgresStore, postgresStore } from '../../src/stores/postgres/index.js'
 import { aClaim, aFinish, type Execute, take } from '../../src/testing/store-cases/store-case.js'
 import { useDatabase } from '../support/postgres/database.js'
 import { waitUntil } from '../support/wait-until.js'
@@ -37,41 +38,82 @@ test.each(Object.entries(elements))('arrays of %s arrive alike, as text and in t
   await fc.assert(runs, { numRuns: 150 })
 })
 
-/** A pool whose statements are seen. `asTexts`: bytes are sent as texts, as `pg.native` does. */
-function watched({ asTexts }: { asTexts: boolean }) {
+const asText = (value: unknown) => (value instanceof Uint8Array ? `\\x${Buffer.from(value).toString('hex')}` : value)
+
+/** Who makes texts of bytes: nobody, as with `pg`; each client, as with `pg.native`; or `query` of the pool, as where that goes over HTTP. */
+type Textual = 'nobody' | 'clients' | 'the pool'
+
+/** A pool whose statements are seen. */
+function watched(textual: Textual, options: FromPgOptions = {}) {
   const pool = database.createPool({ max: 4 })
   const sent: string[] = []
-  const asText = (value: unknown) => (value instanceof Uint8Array ? `\\x${Buffer.from(value).toString('hex')}` : value)
+  const failed: unknown[] = []
   pool.on('connect', (client) => {
     const query = client.query.bind(client) as (...args: unknown[]) => unknown
     const watching = (statement: string | QueryConfig, values: unknown, ...more: unknown[]) => {
       sent.push(typeof statement === 'string' ? statement : statement.text)
-      return query(statement, asTexts && Array.isArray(values) ? values.map(asText) : values, ...more)
+      return query(statement, textual === 'clients' && Array.isArray(values) ? values.map(asText) : values, ...more)
     }
     client.query = watching as typeof client.query
   })
-  return { store: postgresStore(fromPg(pool)), sent }
+  const query = pool.query.bind(pool) as (statement: string | QueryConfig, values?: unknown[]) => Promise<never>
+  const counting = async (statement: string | QueryConfig, values?: unknown[]) => {
+    try {
+      return await query(statement, textual === 'the pool' ? values?.map(asText) : values)
+    } catch (error) {
+      failed.push(error)
+      throw error
+    }
+  }
+  pool.query = counting as typeof pool.query
+  const connection = fromPg(pool, options)
+  return { connection, store: postgresStore(connection), sent, failed }
 }
 
 const casts = (text: string) => [/::uuid\[\]/.test(text.replaceAll('::text::uuid[]', '')), text.includes('::text::uuid[]')]
 
-test.each([{ asTexts: false }, { asTexts: true }])(
-  'batches are sent in the binary format where that arrives ($asTexts: as texts)',
-  async ({ asTexts }) => {
-    const { store, sent } = watched({ asTexts })
-    const work = async () => {
-      const held = (await Promise.all(Array.from({ length: 8 }, () => take(store, aClaim())))) as Execute[]
-      return Promise.all(held.map((each) => store.keyFinish(aFinish(each))))
-    }
-    await waitUntil('it is found out what arrives', async () => {
-      await work()
-      return sent.some((text) => text.includes('pg_backend_pid'))
-    })
-    await work()
-    sent.length = 0
-    expect(await work()).toEqual(Array.from({ length: 8 }, () => 'done'))
-    const batches = sent.filter((text) => text.includes('unnest'))
-    expect(batches.length).toBeGreaterThanOrEqual(2)
-    for (const text of batches) expect(casts(text)).toEqual(asTexts ? [false, true] : [true, false])
-  },
-)
+const eight = async (store: PostgresStore<unknown>) =>
+  (await Promise.all(Array.from({ length: 8 }, () => take(store, aClaim())))) as Execute[]
+
+async function claimAndFinish(store: PostgresStore<unknown>) {
+  const held = await eight(store)
+  return Promise.all(held.map((each) => store.keyFinish(aFinish(each))))
+}
+
+const foundOut = ({ store, connection }: ReturnType<typeof watched>) =>
+  waitUntil('it is found out what arrives', async () => {
+    await claimAndFinish(store)
+    return connection.sendsBinary !== undefined
+  })
+
+test.each<[Textual, boolean]>([
+  ['nobody', true],
+  ['clients', false],
+  ['the pool', false],
+])('where %s makes texts of bytes, batches are sent in the binary format: %s', async (textual, isBinary) => {
+  const pool = watched(textual)
+  const { store, sent, failed } = pool
+  await foundOut(pool)
+  sent.length = 0
+  expect(await claimAndFinish(store)).toEqual(Array.from({ length: 8 }, () => 'done'))
+  const batches = sent.filter((text) => text.includes('unnest'))
+  expect(batches.length).toBeGreaterThanOrEqual(2)
+  for (const text of batches) expect(casts(text)).toEqual([isBinary, !isBinary])
+  expect(failed).toEqual([])
+})
+
+test('whose process a connection is, is not asked for where it is said that statements have names, or none', async () => {
+  const pool = watched('nobody', { prepare: false })
+  await foundOut(pool)
+  expect(pool.sent.filter((text) => text.includes('pg_backend_pid'))).toEqual([])
+})
+
+test('a value that fits in no column is the error of its own row, and of no other', async () => {
+  const pool = watched('nobody')
+  await foundOut(pool)
+  const [bad, ...good] = await eight(pool.store)
+  const tooMuch: Answer = { status: 200, headers: [], body: new Uint8Array(), omittedBytes: 2 ** 31 }
+  const finished = [aFinish(bad as Execute, { answer: tooMuch }), ...good.map((each) => aFinish(each))]
+  const results = await Promise.all(finished.map((finish) => pool.store.keyFinish(finish).catch((error: OncekeyError) => error.code)))
+  expect(results).toEqual(['store_failed', ...good.map(() => 'done')])
+})

@@ -215,3 +215,21 @@ test('tells by the statement of the guide which keys are in use', async () => {
   const counts = Object.fromEntries(rows.map(({ encryption_key, count }) => [encryption_key, count]))
   expect(counts).toMatchObject({ 'for the answer': '1', 'for the input': '1' })
 })
+
+test.each([undefined, { keys: [k1] }])(
+  'work whose answer is larger than can be counted is done once in every way, encrypted or not',
+  async (encryption) => {
+    const { tenant, once } = setup(encryption ? { encryption } : {})
+    let runs = 0
+    const work = (): Answer => {
+      runs += 1
+      return { status: 200, headers: [], body: new Uint8Array(), omittedBytes: 5 * 2 ** 30 }
+    }
+    const ways = Object.values(waysOf(once, tenant, work))
+    for (const way of ways) {
+      expect(await way()).toMatchObject({ kind: 'executed' })
+      expect(await way()).toMatchObject({ kind: 'replayed', answer: { omittedBytes: 2 ** 31 - 1 } })
+    }
+    expect(runs).toBe(ways.length)
+  },
+)

@@ -14,10 +14,11 @@ export function translated(error: unknown, schema: string): OncekeyError {
   return new OncekeyError(code, `${message} (${error instanceof Error ? error.message : String(error)})`, { cause: error })
 }
 
-/** An error of the language itself comes from a wrong argument or a bug, not from the network. */
+/** An error of the language itself comes from a wrong argument or a bug, not from the network. Node gives a code to what its buffers refuse. */
 function isMistake(error: unknown): boolean {
   const mistakes = [TypeError, RangeError, ReferenceError, SyntaxError]
-  return (error as { code?: unknown } | null)?.code === undefined && mistakes.some((kind) => error instanceof kind)
+  const codes = [undefined, 'ERR_OUT_OF_RANGE', 'ERR_INVALID_ARG_TYPE']
+  return mistakes.some((kind) => error instanceof kind) && codes.includes((error as { code?: string }).code)
 }
 
 /** Two transactions got in each other's way, or a prepared statement was of no use any more, and nothing was done: ask again. */

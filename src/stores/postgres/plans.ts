@@ -5,7 +5,7 @@ import type { Connection, Queryable, Row, SentValue } from './connections/connec
 const sizes = 6
 const smallestBytes = 8_192
 
-/** Runs statements as `Queryable` does, and those that are sent often with arrays among their values. */
+/** Runs statements as `Queryable` does, with arrays among their values. */
 export interface Statements extends Queryable {
   query(text: string, values: readonly (SentValue | SentArray)[], often?: boolean): Promise<readonly Row[]>
 }
@@ -20,9 +20,9 @@ export function plannedBySize<Tx>(connection: Connection<Tx>): Connection<Tx> & 
   const plans = new Plans()
   const marking = (db: Queryable): Statements['query'] => {
     return async (text, values, often) => {
-      if (!often) return db.query(text, values as readonly SentValue[])
-      const isBinary = db.sendsBinary === true && values.some((value) => value instanceof SentArray)
+      const isBinary = often === true && db.sendsBinary === true && values.some((value) => value instanceof SentArray)
       const sent = values.map((value) => (value instanceof SentArray ? (isBinary ? value.binary() : value.text()) : value))
+      if (!often) return db.query(text, sent)
       const rows = await db.query(plans.mark(text, isBinary), sent, often)
       plans.learn(rows[0])
       return rows

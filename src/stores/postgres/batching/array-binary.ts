@@ -40,22 +40,18 @@ export function binaryArray<Item>(type: string, items: readonly Item[], of: (ite
 /** Returns where they end. */
 function writeElements(bytes: Buffer, elements: readonly Element[], write: Writer): number {
   let at = headBytes
-  let last: Element | undefined
-  let lastAt = at
-  for (const element of elements) {
+  /** Of the element before, with its head. */
+  let written = 0
+  for (let index = 0; index < elements.length; index += 1) {
+    const element = elements[index] as Element
     // Tenants, scopes and policies repeat: an element that is the same as the one before is copied.
-    if (element === last) {
-      bytes.copyWithin(at, lastAt, at)
-      const size = at - lastAt
-      lastAt = at
-      at += size
-      continue
+    if (index > 0 && element === elements[index - 1]) bytes.copyWithin(at, at - written, at)
+    else {
+      const size = element === null ? -1 : write(bytes, element, at + 4)
+      bytes.writeInt32BE(size, at)
+      written = 4 + Math.max(0, size)
     }
-    const size = element === null ? -1 : write(bytes, element, at + 4)
-    bytes.writeInt32BE(size, at)
-    last = element
-    lastAt = at
-    at += 4 + Math.max(0, size)
+    at += written
   }
   return at
 }

@@ -1,4 +1,4 @@
-import { isPreparedStatementTrouble } from '../driver-errors.js'
+import { isConnectionFailure, isPreparedStatementTrouble } from '../driver-errors.js'
 import { checkDriver } from './check-driver.js'
 import type { Connection, Queryable, Row } from './connection.js'
 import { preparedNames } from './prepared-names.js'
@@ -40,16 +40,16 @@ export function fromPg<Client extends PgClient>(pool: PgPool<Client>, { prepare 
   checkDriver('fromPg', pool, ['query', 'connect'], 'a pool of pg: new pg.Pool(…)')
   const nameOf = preparedNames()
   let prepares = prepare
-  let facts: PoolFacts | undefined
+  let sendsBinary: boolean | undefined
   let isFindingOut = false
 
   return {
     get sendsBinary() {
-      return facts?.sendsBinary
+      return sendsBinary
     },
 
     async query(text, values, often) {
-      if (often && !facts) void findOut()
+      if (often && (sendsBinary === undefined || prepares === undefined)) void findOut()
       if (!often || !prepares) return (await pool.query(text, values as unknown[])).rows
       try {
         return await named(pool, text, values)
@@ -105,35 +105,42 @@ export function fromPg<Client extends PgClient>(pool: PgPool<Client>, { prepare 
     }
   }
 
-  /** In the background: nobody waits for it. If it fails, the next request asks again. */
+  /** In the background: nobody waits for it. What cannot be answered is asked again with the next request. */
   async function findOut(): Promise<void> {
     if (isFindingOut) return
     isFindingOut = true
-    facts = await factsOf(pool).catch(() => undefined)
-    prepares ??= facts?.isServersOwn
+    sendsBinary ??= await passesBytesOn(pool)
+    prepares ??= await isServersOwn(pool).catch(() => undefined)
     isFindingOut = false
   }
 }
 
-interface PoolFacts {
-  /** A pooler in between gives its client a number of its own for the connection, and not that of the server's process. */
-  readonly isServersOwn: boolean
-  /** Bytes reach the server as they are. `pg.native` makes texts of them. */
-  readonly sendsBinary: boolean
-}
-
 const bytes = 'as they are'
 
-async function factsOf(pool: PgPool<PgClient>): Promise<PoolFacts> {
+/**
+ * Whether bytes reach the server as they are. `pg.native` makes texts of them, and so do pools that send their statements over HTTP: those do it
+ * in `query` of the pool only, which is the way that batches go, too.
+ */
+async function passesBytesOn(pool: Pick<PgPool<PgClient>, 'query'>): Promise<boolean | undefined> {
+  try {
+    const { rows } = await pool.query('select $1::text as bytes', [Buffer.from(bytes)])
+    return rows[0]?.bytes === bytes
+  } catch (error) {
+    return isConnectionFailure(error) ? undefined : false
+  }
+}
+
+/** A pooler in between gives its client a number of its own for the connection, and not that of the server's process. */
+async function isServersOwn(pool: PgPool<PgClient>): Promise<boolean> {
   const client: PgClient & { readonly processID?: number | null } = await pool.connect()
   // Without a listener, a connection that breaks just now would end the process.
   const broken = () => {}
   client.on('error', broken)
   let failed = true
   try {
-    const { rows } = await client.query('select pg_backend_pid() as pid, $1::text as bytes', [Buffer.from(bytes)])
+    const { rows } = await client.query('select pg_backend_pid() as pid')
     failed = false
-    return { isServersOwn: rows[0]?.pid === client.processID, sendsBinary: rows[0]?.bytes === bytes }
+    return rows[0]?.pid === client.processID
   } finally {
     client.removeListener('error', broken)
     client.release(failed)

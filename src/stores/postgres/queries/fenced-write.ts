@@ -108,8 +108,8 @@ export function fencedWrite<Params extends LastWrite, Name extends string>(
   }
 
   /**
-   * In the order in which they are sent, that of the primary key, so that batches of several processes do not lock each other out. Of a row that
-   * somebody has locked it loses patience, and each is asked for alone.
+   * They are sent in the order of the primary key, so that batches of several processes, whose plans go by it unless the table is small, do not lock
+   * each other out. Of a row that somebody has locked it loses patience, and each is asked for alone.
    */
   function writeMany({ source, value }: BatchRows<Params, string>, more = ''): string {
     return `

@@ -102,11 +102,12 @@ export function keysClaim(tables: Tables, begin: Beginning) {
     const rows = await db.query(text, batch.valuesOf(wanted.toSorted(byKey)), true)
     const { ids, now } = rows[0] as Row
     const known = new Map(rows.map((row) => [row.id as string | null, row]))
-    const inserted = ids === null ? undefined : new Set((ids as string).split(' '))
+    const inserted = ids === null ? null : new Set((ids as string).split(' '))
     return wanted.map(({ id, claim }) => {
       const row = known.get(id)
       if (row) return { record: recordOf(row), inserted: false, now }
-      return inserted?.has(id) === false ? undefined : { record: begunBy(claim, id, begin, now), inserted: true, now }
+      const isNew = inserted === null || inserted.has(id)
+      return isNew ? { record: begunBy(claim, id, begin, now), inserted: true, now } : undefined
     })
   }
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { type Answer, reply, withinCap } from '../../core/answer.js'
+import { type Answer, reply, storableSize, withinCap } from '../../core/answer.js'
 import { aClaim, aFinish, again, assertReplays, type StoreCase, take } from './store-case.js'
 
 const allBytes = Uint8Array.from({ length: 256 }, (_, index) => index)
@@ -39,11 +39,14 @@ export const answerCases: StoreCase[] = [
   {
     name: 'remembers an answer over the cap without its body, and does not run again',
     async run({ store }) {
-      const claim = aClaim()
-      const answer = withinCap(reply(200, new Uint8Array(11)), 10)
-      assert.equal(answer.omittedBytes, 11)
-      await store.keyFinish(aFinish(await take(store, claim), { answer }))
-      await assertReplays(store, claim, answer)
+      const small = withinCap(reply(200, new Uint8Array(11)), 10)
+      assert.equal(small.omittedBytes, 11)
+      const largest = { ...small, omittedBytes: storableSize(Number.MAX_SAFE_INTEGER) }
+      for (const answer of [small, largest]) {
+        const claim = aClaim()
+        await store.keyFinish(aFinish(await take(store, claim), { answer }))
+        await assertReplays(store, claim, answer)
+      }
     },
   },
   {

@@ -11,7 +11,7 @@ import { growthTitle, type HttpMode, httpTitle, storeTitle, twoStepTitle } from 
 import { twoStepNames } from './two-step.js'
 
 /** A request that is alone is promised to be within 5 % of the path without batches. */
-const noise = 0.05
+const tolerance = 0.05
 
 /** What was promised, beside what this run measured. */
 export function barsOf(groups: readonly Group[], growing: Growing | undefined): Bar[] {
@@ -35,15 +35,14 @@ export function barsOf(groups: readonly Group[], growing: Growing | undefined): 
   }
   unprepared(pgbenchNames.unprepared, 4)
   unprepared(storeNames.unbatchedUnprepared, 6)
-  store(1, storeNames.unbatched, 1 - noise)
+  store(1, storeNames.unbatched, 1 - tolerance)
   for (const { outstanding } of groups.filter(({ title, outstanding }) => title === storeTitle(outstanding))) {
     for (const [name, words] of [
       ['p50Ms', 'p50'],
       ['p99Ms', 'p99'],
     ] as const) {
       const measured = within(storeTitle(outstanding), storeNames.batched, storeNames.unbatched, name)
-      // One alone is sent as it would be without batches: then "no worse" is within what two equal contenders differ by.
-      const most = outstanding === 1 ? 1 + noise : 1
+      const most = outstanding === 1 ? 1 + tolerance : 1
       bars.push({ what: `${words}: oncekey / ${storeNames.unbatched}, ${outstanding} outstanding`, most, measured })
     }
   }

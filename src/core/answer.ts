@@ -16,13 +16,6 @@ export interface Answer {
   readonly omittedBytes?: number
 }
 
-const mostOmittedBytes = 2 ** 31 - 1
-
-/** What is stored of the size of a body that was not kept. */
-export function storableSize(bytes: number): number {
-  return Math.min(bytes, mostOmittedBytes)
-}
-
 declare const bodyType: unique symbol
 
 /** An answer that remembers, for the compiler only, what its JSON body looks like. */
@@ -72,7 +65,7 @@ export function bodyOf<R extends Answer>(answer: R): BodyOf<R> {
 /** The same answer, without its body where that is over the cap: the work stays done, and a replay says so. */
 export function withinCap(answer: Answer, maxBytes: number): Answer {
   if (answer.body.length <= maxBytes) return answer
-  return { status: answer.status, headers: answer.headers, body: new Uint8Array(), omittedBytes: storableSize(answer.body.length) }
+  return { status: answer.status, headers: answer.headers, body: new Uint8Array(), omittedBytes: answer.body.length }
 }
 
 /** Refuses what could not be stored or could not be sent again. */

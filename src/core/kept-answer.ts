@@ -1,4 +1,4 @@
-import { type Answer, checkAnswer, type HeaderPair, isHeaderName, storableSize, withinCap } from './answer.js'
+import { type Answer, checkAnswer, type HeaderPair, isHeaderName, withinCap } from './answer.js'
 import { OncekeyError } from './errors.js'
 import { sealedHeader } from './sealing.js'
 
@@ -45,6 +45,9 @@ export const neverReplayed: readonly string[] = [
 const originalRequest = 'original-request'
 const requestId = 'request-id'
 
+/** How far every store can count. */
+const mostOmittedBytes = 2 ** 31 - 1
+
 /**
  * Makes the function that says what is kept of an answer, for as long as the retention and for every replay. It never throws: the work is
  * done by now, and a secret must not be kept because of a mistake in `redact`. Such a mistake goes to `redactionFailed`.
@@ -57,22 +60,25 @@ export function answerKeeper({ maxAnswerBytes, neverStore = [], redact }: KeepOp
   }
 
   return function keep(answer: Answer, redactionFailed: (error: unknown) => void = () => {}): Answer {
+    const kept = whatIsKept(answer, redactionFailed)
+    return (kept.omittedBytes ?? 0) > mostOmittedBytes ? { ...kept, omittedBytes: mostOmittedBytes } : kept
+  }
+
+  function whatIsKept(answer: Answer, redactionFailed: (error: unknown) => void): Answer {
     const replayable = withoutUnwanted(answer)
     if (!redact) return withinCap(replayable, maxAnswerBytes)
     try {
       return withinCap(withoutUnwanted(redacted(replayable, redact)), maxAnswerBytes)
     } catch (error) {
       redactionFailed(error)
-      const omittedBytes = storableSize(answer.omittedBytes ?? answer.body.length)
-      return { status: answer.status, headers: [], body: new Uint8Array(), omittedBytes }
+      return { status: answer.status, headers: [], body: new Uint8Array(), omittedBytes: answer.omittedBytes ?? answer.body.length }
     }
   }
 
   function withoutUnwanted(answer: Answer): Answer {
     const kept = headersWithout(answer.headers)
     const { status, body, omittedBytes } = answer
-    if (omittedBytes === undefined) return { status, headers: kept, body }
-    return { status, headers: kept, body, omittedBytes: storableSize(omittedBytes) }
+    return omittedBytes === undefined ? { status, headers: kept, body } : { status, headers: kept, body, omittedBytes }
   }
 
   /** Pairs of our own: the caller may change theirs before the answer is written. */

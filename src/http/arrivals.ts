@@ -1,4 +1,4 @@
-import { endOfTurn } from '../core/end-of-turn.js'
+import { endOfTurn } from '../engine/end-of-turn.js'
 
 /**
  * The requests of a layer that are under way. One that is not alone waits for the others that this turn of the event loop brings: from there to the

@@ -20,8 +20,9 @@ export function plannedBySize<Tx>(connection: Connection<Tx>): Connection<Tx> & 
   const plans = new Plans()
   const marking = (db: Queryable): Statements['query'] => {
     return async (text, values, often) => {
-      const isBinary = often === true && db.sendsBinary === true && values.some((value) => value instanceof SentArray)
-      const sent = values.map((value) => (value instanceof SentArray ? (isBinary ? value.binary() : value.text()) : value))
+      const hasArrays = values.some((value) => value instanceof SentArray)
+      const isBinary = hasArrays && often === true && db.sendsBinary === true
+      const sent = hasArrays ? values.map((value) => sentAs(value, isBinary)) : (values as readonly SentValue[])
       if (!often) return db.query(text, sent)
       const rows = await db.query(plans.mark(text, isBinary), sent, often)
       plans.learn(rows[0])
@@ -34,6 +35,11 @@ export function plannedBySize<Tx>(connection: Connection<Tx>): Connection<Tx> & 
     transaction: (work) => connection.transaction(work),
     script: (tx, text) => connection.script(tx, text),
   }
+}
+
+function sentAs(value: SentValue | SentArray, isBinary: boolean): SentValue {
+  if (!(value instanceof SentArray)) return value
+  return isBinary ? value.binary() : value.text()
 }
 
 /** The column in which a statement tells the size of its table. */

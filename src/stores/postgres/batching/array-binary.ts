@@ -78,6 +78,7 @@ for (const [value, digit] of [...'0123456789abcdef'].entries()) {
 const places = Uint8Array.of(0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34)
 const uuidLength = 36
 
+/** Buffers can write hexadecimal digits by themselves, but only of a text without dashes: to make that takes seven times as long. */
 function writeUuid(bytes: Buffer, element: string | number, at: number): number {
   const text = element as string
   // Together they have more than four bits if one of them is no digit.

@@ -1,5 +1,3 @@
-import { atEndOfTurn } from '../../../core/end-of-turn.js'
-
 /** The batches that a store has under way, of all kinds. */
 interface Traffic {
   statements: number
@@ -82,7 +80,7 @@ export class Batcher<Item, Result> {
       if (this.#queue.length > 0) this.#watch()
     }
     if (this.#wasAlone && this.#inFlight.size === 0) process.nextTick(send)
-    else atEndOfTurn(send)
+    else setImmediate(send)
   }
 
   /** A statement that takes too long does not count any more. Asked only while somebody waits for its place. */

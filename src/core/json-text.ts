@@ -15,3 +15,8 @@ export function jsonText(
   }
   throw refuse(cause)
 }
+
+/** The same JSON, of characters that the encoding of any database has. */
+export function inAscii(json: string): string {
+  return json.replace(/[^\0-\x7f]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+}

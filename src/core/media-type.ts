@@ -9,3 +9,12 @@ export function isJson(contentType: string): boolean {
   const essence = mediaTypeEssence(contentType)
   return essence === 'application/json' || essence.endsWith('+json')
 }
+
+/** JSON whose bytes say what they seem to say: they are UTF-8, as JSON always is, unless a parameter says something else. */
+export function isUtf8Json(contentType: string): boolean {
+  if (!isJson(contentType)) return false
+  if (!contentType.includes(';')) return true
+  return Array.from(contentType.matchAll(charsets)).every(([, charset = '']) => /^utf-?8$/i.test(charset))
+}
+
+const charsets = /charset\s*=\s*["']?([^\s;"']*)/gi

@@ -2,8 +2,11 @@ import { createHash } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { canonicalBody } from '../../src/core/fingerprint/canonical-body.js'
+import { excludedMembers } from '../../src/core/fingerprint/exclusions.js'
 import { createFingerprinter } from '../../src/core/fingerprint/fingerprint.js'
 import { parseKey } from '../../src/http/parse-key.js'
+import { parsedCanonical } from '../support/parsed-canonical.js'
 import { type Body, meaningOf } from './body-meaning.js'
 import { bodyPairs } from './body-pairs.js'
 import { headerLines } from './header-lines.js'
@@ -71,6 +74,19 @@ test(`takes equal fingerprints of JSON bodies exactly if they mean the same (ONC
   const total = outcomes.same + outcomes.different
   expect(outcomes.same / total).toBeGreaterThan(0.15)
   expect(outcomes.different / total).toBeGreaterThan(0.15)
+})
+
+test(`writes JSON bodies as a parser and canonicalize do (ONCEKEY_SEED=${seed})`, { timeout }, async () => {
+  const pointers = ['/a', '/b/a', '/0/a', '/a/0/b', '/', '/__proto__', '/é']
+  const exclusions = [[], ...pointers.map((_, index) => pointers.slice(index))].map((list) => ({ list, members: excludedMembers(list) }))
+  const pairs = fc.tuple(bodyPairs, fc.constantFrom(...exclusions))
+  await runs('JSON bodies and what a parser makes of them', pairs, full ? 100_000 : 1_000, ([pair, { list, members }]) => {
+    for (const body of pair) {
+      const written = Buffer.concat(canonicalBody({ body }, 'application/json', members))
+      if (Buffer.compare(written, parsedCanonical(body, list)) !== 0)
+        throw new Error(`without [${list}] it is written as ${shown(written)}`)
+    }
+  })
 })
 
 /** In batches with a breath between them, so that progress is seen. A failure names its batch's seed, which repeats it as ONCEKEY_SEED. */

@@ -37,7 +37,7 @@ const parameters = `(?:${name}(?:=(?:${bareItem}))?)*(?:${name}=@-?[0-9]{1,15})?
 
 const strictLine = new RegExp(`^[ \\t]*(?<quoted>${string})(?<behind>${parameters})[ \\t]*$`)
 const lenientLine = new RegExp(
-  `^[ \\t]*(?:(?<quoted>${string})|(?<raw>[!#$&')*+./0-9<=>A-Z[\\]^_\`a-z{|}~-][!#-+./0-9:<=>?@A-Z[\\]^_\`a-z{|}~-]*))(?<behind>${parameters})[ \\t]*$`,
+  `^[ \\t]*(?:(?<quoted>${string})(?<behind>${parameters})|(?<raw>[!#$&')*+./0-9<=>A-Z[\\]^_\`a-z{|}~-][!#-+./0-9:<=>?@A-Z[\\]^_\`a-z{|}~-]*))[ \\t]*$`,
 )
 
 /** Display Strings are UTF-8 in percent signs, as in an address. */

@@ -1,55 +1,101 @@
 import { OncekeyError } from '../errors.js'
 import { jsonText } from '../json-text.js'
-import { isJson } from '../media-type.js'
-import { canonicalJson } from './canonical-json.js'
-import { withoutMembers } from './exclusions.js'
-import { isFaithfulJson } from './faithful-json.js'
-
-/** What stands for a body, and how it was made: bodies made in different ways are never equal. A text counts as its UTF-8. */
-export interface CanonicalBody {
-  readonly form: 'none' | 'json' | 'bytes' | 'text'
-  readonly content: Uint8Array | string
-}
-
-const loneSurrogate = /\p{Surrogate}/u
-const encoder = new TextEncoder()
-const decoder = new TextDecoder('utf-8', { fatal: true })
-const none: CanonicalBody = { form: 'none', content: '' }
+import { isUtf8Json } from '../media-type.js'
+import { CanonicalScan } from './canonical-scan.js'
+import type { ExcludedMembers } from './exclusions.js'
+import { scanInTurns, workPerTurn } from './scan-in-turns.js'
 
 /**
- * RFC 8785 for JSON, the bytes themselves for all else, and also for JSON that parsing would change (duplicate members,
- * numbers beyond a double), that is not valid, or that is nested absurdly deep: then only the very same bytes are equal.
+ * The bytes that stand for a body, in pieces. They begin with how they were made, so that bodies made in different ways are never equal:
+ * `json` is RFC 8785. `bytes` are all others, and also JSON that parsing would change, that is not valid or not in UTF-8, or that is
+ * nested absurdly deep: then only the very same bytes are equal. `text` has no UTF-8 form.
  */
-export function canonicalBody(body: Uint8Array | string | undefined, mediaType: string, excluded: readonly string[]): CanonicalBody {
+export type CanonicalBody = readonly Uint8Array[]
+
+export const bodyPrefix = (form: 'none' | 'json' | 'bytes' | 'text') => Buffer.from(`body:${form}:`)
+
+const [nonePrefix, jsonPrefix, bytesPrefix, textPrefix] = [bodyPrefix('none'), bodyPrefix('json'), bodyPrefix('bytes'), bodyPrefix('text')]
+const none: CanonicalBody = [nonePrefix]
+const loneSurrogate = /\p{Surrogate}/u
+
+/** A body, or a value that was parsed already, where nobody kept the bytes: what its parser dropped cannot be seen any more. */
+export interface BodyOrValue {
+  readonly body?: Uint8Array | string | undefined
+  readonly value?: unknown
+}
+
+/** It is valid until the next call: many share a buffer. */
+export function canonicalBody(given: BodyOrValue, mediaType: string, excluded: ExcludedMembers): CanonicalBody {
+  const canonical = begun(given, mediaType, excluded)
+  if (!(canonical instanceof JsonBody)) return canonical
+  while (!canonical.advance());
+  return canonical.result
+}
+
+/** The same; what takes long is left to later turns of the event loop, and then stays valid. */
+export function canonicalBodyInTurns(
+  given: BodyOrValue,
+  mediaType: string,
+  excluded: ExcludedMembers,
+): CanonicalBody | Promise<CanonicalBody> {
+  const canonical = begun(given, mediaType, excluded)
+  if (!(canonical instanceof JsonBody)) return canonical
+  return canonical.advance() ? canonical.result : canonical.resultLater()
+}
+
+/** Whether nothing that this JSON says is lost when it is parsed. */
+export function hasCanonicalJson(text: string): boolean {
+  return canonicalBody({ body: text }, 'application/json', [])[0] !== bytesPrefix
+}
+
+function begun({ body, value }: BodyOrValue, mediaType: string, excluded: ExcludedMembers): CanonicalBody | JsonBody {
+  if (value !== undefined) return new JsonBody(Buffer.from(jsonText(value, notJson)), excluded)
   if (body === undefined) return none
   if (typeof body !== 'string' && !(body instanceof Uint8Array)) {
     throw new OncekeyError('fingerprint_input_invalid', 'The body to fingerprint is a text or a Uint8Array; pass a parsed one as `value`.')
   }
   if (body.length === 0) return none
-  // Such a text has no UTF-8 form: an encoder would make the same bytes of different ones.
-  if (typeof body === 'string' && loneSurrogate.test(body)) return { form: 'text', content: Buffer.from(body, 'utf16le') }
-  const bytes = typeof body === 'string' ? encoder.encode(body) : body
-  const json = isJson(mediaType) ? meaningOf(bytes, excluded) : null
-  return json === null ? { form: 'bytes', content: bytes } : { form: 'json', content: json }
-}
-
-/** A value that was parsed already, where nobody kept the bytes. What its parser dropped cannot be seen any more. */
-export function canonicalValue(value: unknown, excluded: readonly string[]): CanonicalBody {
-  return canonicalBody(jsonText(value, notJson), 'application/json', excluded)
+  // An encoder would make the same bytes of different ones.
+  if (typeof body === 'string' && loneSurrogate.test(body)) return [textPrefix, Buffer.from(body, 'utf16le')]
+  const bytes = typeof body === 'string' ? Buffer.from(body) : body
+  return isUtf8Json(mediaType) ? new JsonBody(bytes, excluded) : [bytesPrefix, bytes]
 }
 
 const notJson = (cause: unknown) =>
-  new OncekeyError('fingerprint_input_invalid', 'The value to fingerprint is not JSON: it has a BigInt, a cycle, or is a function.', {
-    cause,
-  })
+  cause instanceof RangeError
+    ? new OncekeyError('input_invalid', 'The value to fingerprint is nested too deep, or is too large, to be written as JSON.', { cause })
+    : new OncekeyError('fingerprint_input_invalid', 'The value to fingerprint is not JSON: it has a BigInt, a cycle, or is a function.', {
+        cause,
+      })
 
-function meaningOf(bytes: Uint8Array, excluded: readonly string[]): string | null {
-  try {
-    const text = decoder.decode(bytes)
-    const value: unknown = JSON.parse(text)
-    return isFaithfulJson(text, value) ? (canonicalJson(withoutMembers(value, excluded)) ?? null) : null
-  } catch {
-    // Not UTF-8, not JSON, or a lone surrogate: whether that is an error is for the handler to say.
-    return null
+/** Larger bodies have buffers that are not kept. */
+const mostShared = 1 << 16
+
+let shared = new CanonicalScan()
+
+class JsonBody {
+  readonly #bytes: Uint8Array
+  readonly #scan: CanonicalScan
+
+  constructor(bytes: Uint8Array, excluded: ExcludedMembers) {
+    this.#bytes = bytes
+    this.#scan = bytes.length > mostShared ? new CanonicalScan() : shared
+    this.#scan.begin(bytes, jsonPrefix, excluded)
+  }
+
+  advance(): boolean {
+    return this.#scan.advance(workPerTurn)
+  }
+
+  get result(): CanonicalBody {
+    const json = this.#scan.result
+    return json ? [json] : [bytesPrefix, this.#bytes]
+  }
+
+  async resultLater(): Promise<CanonicalBody> {
+    if (this.#scan === shared) shared = new CanonicalScan()
+    await scanInTurns(this.#scan)
+    // As long as it is, without the scan's room.
+    return this.result.map((piece) => (piece === this.#bytes ? piece : new Uint8Array(piece)))
   }
 }

@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { codeOf } from '../../../test/support/code-of.js'
-import { checkPointers, withoutMembers, withoutParameters } from './exclusions.js'
+import { canonicalBody } from './canonical-body.js'
+import { checkPointers, excludedMembers, withoutParameters } from './exclusions.js'
 
 describe('checkPointers', () => {
   test.each(['/a', '/', '/a/b', '/~0~1', '/a//b', '/é', '/a b', '/0'])('accepts %s', (pointer) => {
@@ -20,8 +21,9 @@ describe('checkPointers', () => {
   })
 })
 
-describe('withoutMembers', () => {
-  const without = (value: unknown, ...pointers: string[]) => withoutMembers(structuredClone(value), pointers)
+describe('excludedMembers', () => {
+  const without = (value: unknown, ...pointers: string[]): unknown =>
+    JSON.parse(Buffer.concat(canonicalBody({ value }, '', excludedMembers(checkPointers(pointers)))).toString('utf8', 'body:json:'.length))
 
   test('takes out members at any depth, also inside arrays', () => {
     const value = { a: 1, meta: { a: 1, sent_at: 2 }, items: [{ a: 1 }, { a: 2, b: 3 }] }
@@ -48,11 +50,8 @@ describe('withoutMembers', () => {
     },
   )
 
-  test('does not reach into prototypes', () => {
-    withoutMembers({}, ['/__proto__/toString', '/constructor/prototype/hasOwnProperty'])
-    expect(typeof {}.toString).toBe('function')
-    expect(typeof {}.hasOwnProperty).toBe('function')
-    expect(withoutMembers(JSON.parse('{"__proto__":{"a":1,"b":2}}'), ['/__proto__/a'])).toEqual(JSON.parse('{"__proto__":{"b":2}}'))
+  test('finds a member called __proto__', () => {
+    expect(without(JSON.parse('{"__proto__":{"a":1,"b":2}}'), '/__proto__/a')).toEqual(JSON.parse('{"__proto__":{"b":2}}'))
   })
 
   test('takes out exactly the member it was pointed at', () => {
@@ -60,9 +59,7 @@ describe('withoutMembers', () => {
       fc.property(fc.dictionary(fc.string(), fc.nat(), { noNullPrototype: true }), fc.string(), (value, name) => {
         const pointer = `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`
         const expected = Object.fromEntries(Object.entries(value).filter(([other]) => other !== name))
-        expect(Object.entries(withoutMembers({ ...value, [name]: 1 }, checkPointers([pointer])) as object)).toEqual(
-          Object.entries(expected),
-        )
+        expect(without({ ...value, [name]: 1 }, pointer)).toEqual(JSON.parse(JSON.stringify(expected)))
       }),
     )
   })

@@ -20,16 +20,28 @@ export function checkPointers(pointers: readonly string[]): readonly string[] {
   return pointers
 }
 
-/** The value without the members that the pointers name. It is changed in place: pass one that nobody else has. */
-export function withoutMembers(value: unknown, pointers: readonly string[]): unknown {
-  for (const pointer of pointers) {
-    const path = pointer.split('/').slice(1).map(unescapeStep)
-    const name = path.pop() as string
-    const parent = path.reduce<unknown>((at, step) => (isContainer(at) && Object.hasOwn(at, step) ? at[step] : undefined), value)
-    // Only members: an element taken out of an array would move the others.
-    if (isContainer(parent) && !Array.isArray(parent)) delete parent[name]
-  }
-  return value
+/** What pointers lead to, step by step. */
+export type ExcludedMembers = readonly {
+  readonly name: string
+  /** As canonical JSON has it. */
+  readonly quotedName: Uint8Array
+  /** Whether the member itself is left out, not only some of what is in it. Elements are not: that would move the others. */
+  readonly isWhole: boolean
+  readonly inside: ExcludedMembers
+}[]
+
+export function excludedMembers(pointers: readonly string[]): ExcludedMembers {
+  const paths = pointers.map((pointer) => pointer.split('/').slice(1).map(unescapeStep))
+  return membersOn(paths)
+}
+
+function membersOn(paths: readonly (readonly string[])[]): ExcludedMembers {
+  const names = new Set(paths.map(([name = '']) => name))
+  return Array.from(names, (name) => {
+    const rests = paths.filter((path) => path[0] === name).map((path) => path.slice(1))
+    const inside = membersOn(rests.filter((rest) => rest.length > 0))
+    return { name, quotedName: Buffer.from(JSON.stringify(name)), isWhole: rests.some((rest) => rest.length === 0), inside }
+  })
 }
 
 export function withoutParameters(query: string, names: readonly string[]): string {
@@ -46,5 +58,3 @@ function parameterName(pair: string): string {
 }
 
 const unescapeStep = (step: string) => step.replaceAll('~1', '/').replaceAll('~0', '~')
-
-const isContainer = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null

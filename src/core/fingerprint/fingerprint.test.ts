@@ -1,6 +1,12 @@
 import { describe, expect, test } from 'vitest'
 import { codeOf } from '../../../test/support/code-of.js'
-import { createFingerprinter, type FingerprintOptions, type FingerprintRequest } from './fingerprint.js'
+import {
+  createFingerprinter,
+  type Fingerprint,
+  type FingerprintOptions,
+  type FingerprintRequest,
+  type FingerprintSecret,
+} from './fingerprint.js'
 import { type FingerprintPart, type FingerprintVersion, fingerprintV1 } from './version-1.js'
 
 const request: FingerprintRequest = {
@@ -159,6 +165,39 @@ describe('secrets', () => {
 
   test('may have sixteen bytes', () => {
     expect(codeOf(() => createFingerprinter({ secrets: [{ id: 'a', secret: 'sixteen bytes!!!' }] }))).toBe(null)
+  })
+})
+
+describe('a fingerprint in turns', () => {
+  const large = JSON.stringify(Array.from({ length: 60_000 }, (_, index) => ({ b: index, a: `${index}` })))
+  const [older, newer] = ['older', 'newer'].map((id) => ({ id, secret: `${id}: sixteen bytes` }))
+
+  test('is there at once for a small body', () => {
+    const takeFingerprint = createFingerprinter()
+    const taken = takeFingerprint.inTurns(request)
+    expect(taken).not.toBeInstanceOf(Promise)
+    expect((taken as Fingerprint).bytes).toEqual(takeFingerprint(request).bytes)
+  })
+
+  test.each(['application/json', 'application/json; charset=utf-7', 'text/plain'])(
+    'is that of the same request, as %s',
+    async (mediaType) => {
+      const takeFingerprint = createFingerprinter()
+      const taken = await takeFingerprint.inTurns({ ...request, mediaType, body: large })
+      expect(taken.bytes).toEqual(takeFingerprint({ ...request, mediaType, body: large }).bytes)
+      expect(taken.differenceFrom(takeFingerprint({ ...request, mediaType, body: `${large} ` }).bytes)).toBe(
+        mediaType === 'application/json' ? null : 'body',
+      )
+    },
+  )
+
+  test('of a large body is compared with what older secrets and none signed', async () => {
+    const taken = await createFingerprinter({ secrets: [newer, older] as FingerprintSecret[] }).inTurns({ ...request, body: large })
+    for (const secrets of [[newer], [older], []]) {
+      const earlier = createFingerprinter({ secrets: secrets as FingerprintSecret[] })
+      expect(taken.differenceFrom(earlier({ ...request, body: large }).bytes)).toBe(null)
+      expect(taken.differenceFrom(earlier({ ...request, body: large.replace('59999', '59998') }).bytes)).toBe('body')
+    }
   })
 })
 

@@ -1,12 +1,13 @@
 import { OncekeyError } from '../errors.js'
 import type { ArrivingBody } from './arriving-body.js'
-import { checkPointers, type Exclusions } from './exclusions.js'
+import { checkPointers, type Exclusions, excludedMembers } from './exclusions.js'
 import {
   areEqual,
   type FingerprintPart,
   type FingerprintSettings,
   type FingerprintVersion,
   fingerprintV1,
+  type ReadBody,
   type ReceivedRequest,
 } from './version-1.js'
 
@@ -22,6 +23,8 @@ export interface Fingerprint {
 
 export interface Fingerprinter {
   (request: ReceivedRequest): Fingerprint
+  /** The same at once for most requests; a body that takes longer than about two milliseconds is left to later turns of the event loop. */
+  inTurns(request: ReceivedRequest): Fingerprint | Promise<Fingerprint>
   /** For a body of this media type that is to be hashed while it arrives; undefined for JSON, which is compared when it is whole. */
   arriving(mediaType: string): ArrivingBody | undefined
 }
@@ -54,7 +57,7 @@ export function createFingerprinter(
   { secrets = [], exclude = {} }: FingerprintOptions = {},
   versions: ReadonlyMap<number, FingerprintVersion> = knownVersions,
 ): Fingerprinter {
-  const exclusions = { body: checkPointers(exclude.body ?? []), query: exclude.query ?? [] }
+  const exclusions = { body: excludedMembers(checkPointers(exclude.body ?? [])), query: exclude.query ?? [] }
   if (!Array.isArray(exclusions.query)) throw new OncekeyError('option_invalid', 'exclude.query is a list of parameter names.')
   const settingsBySecret = new Map<string, FingerprintSettings & { readonly id: Uint8Array }>()
   for (const [id, secret] of [[hex(noSecretId), null] as const, ...secretRing(secrets)]) {
@@ -63,50 +66,65 @@ export function createFingerprinter(
   const currentSecret = [...settingsBySecret.keys()][secrets.length > 0 ? 1 : 0] as string
   const currentVersion = [...versions.keys()].at(-1) as number
 
-  function compute(request: ReceivedRequest, versionNumber: number, secretId: string): Uint8Array {
+  function compute(request: ReceivedRequest, body: ReadBody | undefined, versionNumber: number, secretId: string): Uint8Array {
     const version = versions.get(versionNumber)
     if (!version) throw incomparable(`version ${versionNumber}, which this release does not know: finish the upgrade of all processes`)
     const settings = settingsBySecret.get(secretId)
     if (!settings) throw incomparable('a secret that is not in `secrets` any more: keep old secrets for as long as the retention')
-    const bytes = version.compute(request, settings, headerLength)
+    const bytes = version.compute(request, settings, headerLength, body)
     bytes[0] = versionNumber
     for (let index = 0; index < settings.id.length; index += 1) bytes[1 + index] = settings.id[index] as number
     return bytes
   }
 
-  const arriving = (mediaType: string) => {
-    const settings = settingsBySecret.get(currentSecret) as FingerprintSettings
-    return versions.get(currentVersion)?.arriving?.(mediaType, settings)
-  }
+  const settingsNow = () => settingsBySecret.get(currentSecret) as FingerprintSettings
+  const versionNow = () => versions.get(currentVersion) as FingerprintVersion
+  const arriving = (mediaType: string) => versionNow().arriving?.(mediaType, settingsNow())
 
-  function difference(request: ReceivedRequest, bytes: Uint8Array, stored: Uint8Array): FingerprintPart | null {
+  function difference({ bytes, request, body }: Taken, stored: Uint8Array): FingerprintPart | null {
     // Made in the same way, as nearly all are: then the version and the secret's id in front are the same.
-    const own = areEqual(bytes, stored, 0, headerLength) ? bytes : compute(request, stored[0] ?? 0, hex(stored.subarray(1, headerLength)))
+    const isAlike = areEqual(bytes, stored, 0, headerLength)
+    const number = stored[0] ?? 0
+    // Another version may see another meaning.
+    const known = number === currentVersion ? body : undefined
+    const own = isAlike ? bytes : compute(request, known, number, hex(stored.subarray(1, headerLength)))
     const version = versions.get(own[0] as number) as FingerprintVersion
     return version.difference(own, stored, headerLength)
   }
 
-  const takeFingerprint = (request: ReceivedRequest) =>
-    new TakenFingerprint(compute(request, currentVersion, currentSecret), request, difference)
-  return Object.assign(takeFingerprint, { arriving })
+  const take = (request: ReceivedRequest, body?: ReadBody) => compute(request, body, currentVersion, currentSecret)
+  const takeFingerprint = (request: ReceivedRequest) => new TakenFingerprint({ bytes: take(request), request }, difference)
+
+  function inTurns(request: ReceivedRequest): Fingerprint | Promise<Fingerprint> {
+    const body = versionNow().readBody?.(request, settingsNow())
+    // Not `instanceof`: some replace the global Promise.
+    if (!body || !('then' in body)) return new TakenFingerprint({ bytes: take(request, body), request }, difference)
+    return body.then((later) => new TakenFingerprint({ bytes: take(request, later), request, body: later }, difference))
+  }
+  return Object.assign(takeFingerprint, { inTurns, arriving })
 }
 
-type Difference = (request: ReceivedRequest, bytes: Uint8Array, stored: Uint8Array) => FingerprintPart | null
+/** What is kept of a request, because what was stored may have been made in another way than `bytes`. */
+interface Taken {
+  readonly bytes: Uint8Array
+  readonly request: ReceivedRequest
+  /** If it took long. */
+  readonly body?: ReadBody
+}
 
-/** The request is kept: what was stored may have been made in another way than `bytes`. */
 class TakenFingerprint implements Fingerprint {
   readonly bytes: Uint8Array
-  readonly #request: ReceivedRequest
-  readonly #difference: Difference
+  readonly #taken: Taken
+  readonly #difference: (taken: Taken, stored: Uint8Array) => FingerprintPart | null
 
-  constructor(bytes: Uint8Array, request: ReceivedRequest, difference: Difference) {
-    this.bytes = bytes
-    this.#request = request
+  constructor(taken: Taken, difference: (taken: Taken, stored: Uint8Array) => FingerprintPart | null) {
+    this.bytes = taken.bytes
+    this.#taken = taken
     this.#difference = difference
   }
 
   differenceFrom(stored: Uint8Array): FingerprintPart | null {
-    return this.#difference(this.#request, this.bytes, stored)
+    return this.#difference(this.#taken, stored)
   }
 }
 

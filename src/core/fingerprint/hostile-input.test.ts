@@ -1,6 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { CanonicalScan } from './canonical-scan.js'
 import { createFingerprinter } from './fingerprint.js'
+import { workPerTurn } from './scan-in-turns.js'
 
 const long = process.env.ONCEKEY_LONG === '1'
 
@@ -32,14 +34,38 @@ const hostile: [string, () => string][] = [
   ['escapes of one character', () => `"${'\\u0061'.repeat(million / 6)}"`],
 ]
 
+const scrambled = (index: number) => (Math.imul(index + 1, 2_654_435_761) >>> 0).toString(36)
+const members = (count: number, prefix = '') => `{${Array.from({ length: count }, (_, index) => `"${prefix}${scrambled(index)}":1`)}}`
+
+const slow: [string, () => string][] = [
+  ['one text', () => `"${'x'.repeat(3 * million)}"`],
+  ['escapes', () => `"${'\\u0061'.repeat(million / 2)}"`],
+  ['members out of order', () => members(100_000)],
+  ['names that are alike for long', () => members(1_000, 'x'.repeat(2_000))],
+  ['members out of order, far inside of others', () => `${'{"b":1,"a":'.repeat(250)}${members(50_000)}${'}'.repeat(250)}`],
+  ['small objects out of order', () => `[${Array(150_000).fill('{"b":1,"a":2}')}]`],
+  ['numbers with exponents', () => `[${Array(100_000).fill('1e300')}]`],
+  ['numbers that grow', () => `[${Array(100_000).fill('1e20')}]`],
+]
+
 describe('a fingerprint of hostile input', () => {
   const takeFingerprint = createFingerprinter({ exclude: { body: ['/a/a/a', '/0/0'], query: ['a'] } })
 
-  test.each(hostile)('is taken of %s', (_, make) => {
+  test.each(hostile)('is taken of %s', async (_, make) => {
     const text = make()
     const fingerprint = takeFingerprint({ mediaType: 'application/json', body: text })
     expect(fingerprint.differenceFrom(takeFingerprint({ mediaType: 'application/json', body: Buffer.from(text) }).bytes)).toBe(null)
     expect(fingerprint.differenceFrom(takeFingerprint({ mediaType: 'application/json', body: '0' }).bytes)).toBe('body')
+    const inTurns = await takeFingerprint.inTurns({ mediaType: 'application/json', body: text })
+    expect(inTurns.bytes).toEqual(fingerprint.bytes)
+  })
+
+  test.each(slow)('is left to later turns of the event loop for %s', (_, make) => {
+    const scan = new CanonicalScan()
+    scan.begin(Buffer.from(make()), Buffer.alloc(0), [])
+    let slices = 1
+    while (!scan.advance(workPerTurn)) slices += 1
+    expect(slices).toBeGreaterThan(4)
   })
 
   test('is taken of a very long query, path and media type', () => {

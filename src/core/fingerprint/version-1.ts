@@ -1,8 +1,8 @@
 import { digest, digesting } from '../digest.js'
-import { isJson, mediaTypeEssence } from '../media-type.js'
+import { isUtf8Json, mediaTypeEssence } from '../media-type.js'
 import { ArrivingBody } from './arriving-body.js'
-import { canonicalBody, canonicalValue } from './canonical-body.js'
-import { withoutParameters } from './exclusions.js'
+import { type BodyOrValue, bodyPrefix, type CanonicalBody, canonicalBody, canonicalBodyInTurns } from './canonical-body.js'
+import { type ExcludedMembers, withoutParameters } from './exclusions.js'
 
 /** In this order they are compared, so a request that differs in several parts names the outermost. */
 const fingerprintParts = ['method', 'path', 'query', 'mediaType', 'body'] as const
@@ -15,9 +15,9 @@ export interface FingerprintRequest {
   path?: string
   /** The raw query string, with or without its question mark. */
   query?: string
-  /** The `Content-Type`; case and parameters do not count. */
+  /** The `Content-Type`; case and parameters do not count, but for a charset: see `body`. */
   mediaType?: string
-  /** The raw body. JSON (by its media type) is compared by meaning, all else byte by byte. */
+  /** The raw body. JSON (by its media type) in UTF-8 is compared by meaning, all else byte by byte. */
   body?: Uint8Array | string
   /** Instead of `body`: a value that is JSON already, such as a message or an operation's input. */
   value?: unknown
@@ -32,7 +32,7 @@ export interface ReceivedRequest extends FingerprintRequest {
 /** What fingerprints are taken with. */
 export interface FingerprintSettings {
   readonly secret: Uint8Array | null
-  readonly exclusions: { readonly body: readonly string[]; readonly query: readonly string[] }
+  readonly exclusions: { readonly body: ExcludedMembers; readonly query: readonly string[] }
   /** The digests in front of a body's, of requests that come again and again, by their path. */
   readonly known: Map<string, readonly KnownDigests[]>
 }
@@ -44,11 +44,19 @@ interface KnownDigests {
   readonly digests: Uint8Array
 }
 
+export interface ReadBody {
+  readonly canonical: CanonicalBody
+  /** Of a large one, and the settings that it was made with. */
+  readonly hashed?: { readonly by: FingerprintSettings; readonly digest: string }
+}
+
 /** One way of taking fingerprints. Old ones stay, so that what they stored can still be compared. */
 export interface FingerprintVersion {
   readonly number: number
-  /** With `room` for so many bytes in front, which are the caller's to fill. */
-  compute(request: ReceivedRequest, settings: FingerprintSettings, room?: number): Uint8Array
+  /** With `room` for so many bytes in front, which are the caller's to fill. `body`: what `readBody()` made, if it was asked. */
+  compute(request: ReceivedRequest, settings: FingerprintSettings, room?: number, body?: ReadBody): Uint8Array
+  /** What takes long of `compute()`, in later turns of the event loop if it takes too long for one. */
+  readBody?(request: ReceivedRequest, settings: FingerprintSettings): ReadBody | Promise<ReadBody> | undefined
   /** For a body of this media type that is hashed while it arrives; undefined where all of it has to be there first. */
   arriving?(mediaType: string, settings: FingerprintSettings): ArrivingBody | undefined
   /** Of what stands behind the first `room` bytes of both. */
@@ -62,7 +70,7 @@ const partLength = 4
 export const fingerprintV1 = {
   number: 1,
 
-  compute(request, settings, room = 0) {
+  compute(request, settings, room = 0, read = undefined) {
     const { secret, exclusions } = settings
     const method = request.method ?? ''
     const path = request.path ?? ''
@@ -71,7 +79,7 @@ export const fingerprintV1 = {
     const asked = withoutParameters(query.startsWith('?') ? query.slice(1) : query, exclusions.query)
     const inFront = digestsInFront(settings, method.toUpperCase(), path, asked, mediaType)
     // Before the buffer is used: a `toJSON` in a value may take a fingerprint of its own.
-    const body = bodyDigest(request, mediaType, settings)
+    const body = bodyDigest(request, settings, read)
     allDigests.set(inFront, wholePrefix.length)
     allDigests.write(body, wholePrefix.length + inFront.length, 'latin1')
     const whole = digest(secret, allDigests)
@@ -87,8 +95,14 @@ export const fingerprintV1 = {
     return computed
   },
 
+  readBody(request, settings) {
+    if (isHashed(request, settings)) return undefined
+    const canonical = canonicalBodyInTurns(bodyOf(request), request.mediaType ?? '', settings.exclusions.body)
+    return 'then' in canonical ? canonical.then((later) => hashedInTurns(later, settings)) : { canonical }
+  },
+
   arriving(mediaType, settings) {
-    if (isJson(mediaType)) return undefined
+    if (isUtf8Json(mediaType)) return undefined
     const hash = digesting(settings.secret)
     hash.update(bodyPrefix('bytes'))
     return new ArrivingBody(settings, hash)
@@ -117,16 +131,37 @@ const digestLength = 32
 const wholePrefix = Buffer.from('v1:')
 /** What the whole is a digest of. One for all requests: it is written and read without a pause. */
 const allDigests = Buffer.concat([wholePrefix, Buffer.alloc(fingerprintParts.length * digestLength)])
-const bodyPrefix = (form: string) => `body:${form}:`
 
-function bodyDigest({ body, arrived, value }: ReceivedRequest, mediaType: string, settings: FingerprintSettings): string {
-  const { secret, exclusions } = settings
-  // No bytes are no body; and what was hashed with other settings, or as something else than it is, has to be hashed again.
-  if (arrived && arrived.length > 0 && arrived.by === settings && !isJson(mediaType)) return arrived.digest()
-  const { form, content } =
-    value === undefined ? canonicalBody(arrived?.bytes() ?? body, mediaType, exclusions.body) : canonicalValue(value, exclusions.body)
-  if (typeof content === 'string') return digest(secret, bodyPrefix(form) + content)
-  return digesting(secret).update(bodyPrefix(form)).update(content).digest('binary')
+function bodyDigest(request: ReceivedRequest, settings: FingerprintSettings, read: ReadBody | undefined): string {
+  if (read?.hashed?.by === settings) return read.hashed.digest
+  if (!read && isHashed(request, settings)) return request.arrived.digest()
+  const pieces = read?.canonical ?? canonicalBody(bodyOf(request), request.mediaType ?? '', settings.exclusions.body)
+  if (pieces.length === 1) return digest(settings.secret, pieces[0] as Uint8Array)
+  const hash = digesting(settings.secret)
+  for (const piece of pieces) hash.update(piece)
+  return hash.digest('binary')
+}
+
+/** Ten milliseconds or so where the processor has no instructions for SHA-256. */
+const hashedPerTurn = 4_000_000
+
+async function hashedInTurns(canonical: CanonicalBody, by: FingerprintSettings): Promise<ReadBody> {
+  const hash = digesting(by.secret)
+  for (const piece of canonical) {
+    for (let at = 0; at < piece.length; at += hashedPerTurn) {
+      await new Promise<void>((resolve) => void setImmediate(resolve))
+      hash.update(piece.subarray(at, at + hashedPerTurn))
+    }
+  }
+  return { canonical, hashed: { by, digest: hash.digest('binary') } }
+}
+
+const bodyOf = ({ body, arrived, value }: ReceivedRequest): BodyOrValue => ({ body: arrived ? arrived.bytes() : body, value })
+
+/** No bytes are no body; and what was hashed with other settings, or as something else than it is, has to be hashed again. */
+function isHashed(request: ReceivedRequest, settings: FingerprintSettings): request is ReceivedRequest & { arrived: ArrivingBody } {
+  const { arrived, mediaType = '' } = request
+  return arrived !== undefined && arrived.length > 0 && arrived.by === settings && !isUtf8Json(mediaType)
 }
 
 /** Too many, or too long, and they would be a burden. */

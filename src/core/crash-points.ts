@@ -1,3 +1,5 @@
+import { safely } from './thrown-text.js'
+
 /**
  * Named places at which a test can end the process: before and after every statement, commit and call. Unarmed, each costs one
  * comparison.
@@ -29,5 +31,5 @@ export class SimulatedCrash extends Error {
 }
 
 export function isSimulatedCrash(error: unknown): error is SimulatedCrash {
-  return error instanceof Error && error.name === 'SimulatedCrash'
+  return safely(() => error instanceof Error && error.name === 'SimulatedCrash', false)
 }

@@ -15,6 +15,7 @@ function aRecord(changes: Partial<KeyRecord> = {}): KeyRecord {
     ...{ id: 'id', tenant: 'tenant', scope: 'scope', key: 'key', incarnation: 'incarnation', fence: 1, owner: 'holder' },
     ...{ state: 'processing', recoveryPoint: null, afterFailure: 'rerun', async: false, attempts: 0, fingerprint: Uint8Array.of(1) },
     ...{ leaseUntil: now + 10_000, createdAt: now - 5_000, expiresAt: now + 100_000, answer: null, reason: null, request: null },
+    hasRequest: false,
     ...changes,
   }
 }

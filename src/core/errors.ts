@@ -1,3 +1,5 @@
+import { safely } from './thrown-text.js'
+
 /**
  * Every error this package throws, with the HTTP status that fits it.
  *
@@ -30,6 +32,7 @@ export const errorStatuses = {
   step_name_repeated: 500,
   step_unknown: 500,
   stage_outside_phase: 500,
+  transaction_ended: 500,
   call_timeout: 503,
   call_refused: 500,
   call_failed: 503,
@@ -44,17 +47,22 @@ export const errorStatuses = {
   reconcile_unsorted: 500,
   turns_unsupported: 500,
   turn_lost: 503,
+  key_locked: 503,
   store_unavailable: 503,
   store_timeout: 503,
+  store_conflict: 503,
   store_read_only: 503,
   store_full: 503,
   store_forbidden: 500,
   store_failed: 500,
   store_key_collision: 500,
+  text_unsupported: 500,
+  session_setting_unsupported: 500,
   schema_missing: 500,
   schema_outdated: 500,
   schema_too_new: 500,
   migration_out_of_order: 500,
+  migration_blocked: 503,
 } as const
 
 export type ErrorCode = keyof typeof errorStatuses
@@ -64,21 +72,32 @@ export class OncekeyError extends Error {
   readonly code: ErrorCode
   /** The HTTP status that fits, should the error reach a client. */
   readonly status: number
+  /** True if the failed call was never sent to the store. */
+  declare readonly neverSent?: boolean
 
-  constructor(code: ErrorCode, message: string, options?: { cause?: unknown }) {
+  constructor(code: ErrorCode, message: string, options?: { cause?: unknown; neverSent?: boolean }) {
     super(message, options)
+    if (options?.neverSent) Object.defineProperty(this, 'neverSent', { value: true })
     this.code = code
     this.status = errorStatuses[code]
   }
 }
 
+/** `neverSent`: the call did not reach the store, so there is nothing to undo. */
+export function storeTimeout(options: { readonly neverSent?: boolean } = {}): OncekeyError {
+  const message = 'The store did not answer in time: check its load and its locks, or raise storeTimeout.'
+  return new OncekeyError('store_timeout', message, options)
+}
+
 /** The store is down, full, read-only or slow: nobody's fault, and over the next moment perhaps. */
 export function isStoreTrouble(error: unknown): error is OncekeyError {
-  return isOncekeyError(error) && error.status === 503 && error.code.startsWith('store_')
+  return isOncekeyError(error) && safely(() => error.status === 503 && error.code.startsWith('store_'), false)
 }
 
 /** True for an error of this package, of any copy of it; with `code`, only for that one. */
 export function isOncekeyError(error: unknown, code?: ErrorCode): error is OncekeyError {
-  if (!(error instanceof Error) || error.name !== 'OncekeyError') return false
-  return code === undefined || (error as OncekeyError).code === code
+  return safely(() => {
+    if (!(error instanceof Error) || error.name !== 'OncekeyError') return false
+    return code === undefined || (error as OncekeyError).code === code
+  }, false)
 }

@@ -34,8 +34,10 @@ export interface KeyRecord extends KeyRef {
   readonly answer: Answer | null
   /** Why the key was released, failed or parked, for people. */
   readonly reason: string | null
-  /** The request as it came in, if it was kept, so that a worker can run it again. */
+  /** The request as it came in, if it was kept, so that a worker can run it again. Null, too, if it was not wanted. */
   readonly request: Uint8Array | null
+  /** Whether one was kept. */
+  readonly hasRequest: boolean
 }
 
 /** The holder's proof, shown with each later write. A write whose lease is not the newest changes nothing. */

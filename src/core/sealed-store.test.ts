@@ -189,6 +189,9 @@ describe('sealedStore', () => {
       keyPeek(...args: Parameters<Store['keyPeek']>) {
         return this.#memory.keyPeek(...args)
       }
+      keyWithdraw(...args: Parameters<Store['keyWithdraw']>) {
+        return this.#memory.keyWithdraw(...args)
+      }
       keyRead(...args: Parameters<Store['keyRead']>) {
         return this.#memory.keyRead(...args)
       }

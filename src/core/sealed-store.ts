@@ -5,7 +5,20 @@ import { type EncryptionOptions, type KeyRing, keyRing } from './key-ring.js'
 import type { KeyRecord } from './record.js'
 import { longestDelayMs } from './retry-delay.js'
 import { openAnswer, openPayload, openRequest, type Place, sealAnswer, sealPayload, sealRequest } from './sealing.js'
-import type { EnqueueVerdict, JobRecord, KeyClaim, KeyFinish, KeyStore, OutboxStore, StepStore, Store, TakenJob, Verdict } from './store.js'
+import type {
+  EnqueueVerdict,
+  JobPayload,
+  JobRecord,
+  JobRef,
+  KeyClaim,
+  KeyFinish,
+  KeyStore,
+  Limit,
+  OutboxStore,
+  StepStore,
+  Store,
+  Verdict,
+} from './store.js'
 
 /**
  * The same store, in which answers, requests and payloads of jobs are encrypted: what it is given is sealed before it is stored, what it says is opened.
@@ -17,33 +30,36 @@ export function sealedStore<Tx>(store: Store<Tx>, encryption?: EncryptionOptions
   const ring = encryption === undefined ? undefined : keyRing(encryption)
   const { steps, upkeep, outbox, turns } = store
   /** An async function only for claims with something to seal: most have nothing. */
-  const claimSealed = async (claim: KeyClaim) => store.keyClaim(sealedClaim(ring, claim))
+  const claimSealed = async (claim: KeyClaim, limit?: Limit) => store.keyClaim(sealedClaim(ring, claim), limit)
 
   return {
     get durability() {
       return store.durability
     },
 
-    keyClaim: (claim) =>
-      (claim.request ? claimSealed(claim) : store.keyClaim(claim)).then((verdict) => openedClaim(store, ring, claim, verdict)),
-    keyEnqueue: async (claim) => openedVerdict(ring, claim, await store.keyEnqueue(sealedClaim(ring, claim))),
-    keyHeartbeat: (heartbeat) => store.keyHeartbeat(heartbeat),
-    keyFinish: (finish) => store.keyFinish(ring ? sealedFinish(ring, finish) : finish),
-    keyRelease: (release) => store.keyRelease(release),
-    keyPark: (park) => store.keyPark({ ...park, answer: sealedAnswer(ring, park.lease, park.answer) }),
-    async keyPeek(claim) {
-      const verdict = await store.keyPeek(sealedClaim(ring, claim))
+    keyClaim: (claim, limit) =>
+      (claim.request ? claimSealed(claim, limit) : store.keyClaim(claim, limit)).then((verdict) =>
+        openedClaim(store, ring, claim, verdict),
+      ),
+    keyEnqueue: async (claim, limit) => openedVerdict(ring, claim, await store.keyEnqueue(sealedClaim(ring, claim), limit)),
+    keyWithdraw: (claim, limit) => store.keyWithdraw(claim, limit),
+    keyHeartbeat: (heartbeat, limit) => store.keyHeartbeat(heartbeat, limit),
+    keyFinish: (finish, limit) => store.keyFinish(ring ? sealedFinish(ring, finish) : finish, limit),
+    keyRelease: (release, limit) => store.keyRelease(release, limit),
+    keyPark: (park, limit) => store.keyPark({ ...park, answer: sealedAnswer(ring, park.lease, park.answer) }, limit),
+    async keyPeek(claim, limit) {
+      const verdict = await store.keyPeek(sealedClaim(ring, claim), limit)
       return verdict && openedVerdict(ring, claim, verdict)
     },
-    async keyRead(ref) {
-      const record = await store.keyRead(ref)
+    async keyRead(ref, limit, parts) {
+      const record = await store.keyRead(ref, limit, parts)
       return record && openedRecord(ring, ref, record)
     },
-    async keyReadById(wanted) {
-      const seen = await store.keyReadById(wanted)
+    async keyReadById(wanted, limit, parts) {
+      const seen = await store.keyReadById(wanted, limit, parts)
       return seen && { ...seen, record: openedRecord(ring, seen.record, seen.record) }
     },
-    keyReap: (reap) => store.keyReap(reap),
+    keyReap: (reap, limit) => store.keyReap(reap, limit),
 
     ...(upkeep ? { upkeep } : {}),
     ...(outbox ? { outbox: openedOutbox(outbox, ring) } : {}),
@@ -74,44 +90,52 @@ const cannotOpen = 'the stored request could not be opened'
 
 function sealedSteps<Tx>(steps: StepStore<Tx>, ring: KeyRing | undefined): StepStore<Tx> {
   return {
-    transaction: (work) => steps.transaction(work),
+    transaction: (work, limits) => steps.transaction(work, limits),
     failureOf: (error) => steps.failureOf(error),
     troubleOf: (error) => steps.troubleOf(error),
-    stepAdvance: (advance, tx) => steps.stepAdvance({ ...advance, jobs: sealedJobs(ring, advance.lease, advance.jobs) }, tx),
-    keyFinishWithin: (finish, tx) => steps.keyFinishWithin(ring ? sealedFinish(ring, finish) : finish, tx),
-    stepsRead: (lease) => steps.stepsRead(lease),
+    stepAdvance: (advance, tx, limit) => steps.stepAdvance({ ...advance, jobs: sealedJobs(ring, advance.lease, advance.jobs) }, tx, limit),
+    keyFinishWithin: (finish, tx, limit) => steps.keyFinishWithin(ring ? sealedFinish(ring, finish) : finish, tx, limit),
+    stepsRead: (lease, limit) => steps.stepsRead(lease, limit),
     // If it cannot be opened, the caller's transaction does not commit: nothing has to be given back.
-    keyClaimWithin: async (claim, tx) => openedVerdict(ring, claim, await steps.keyClaimWithin(sealedClaim(ring, claim), tx)),
+    keyClaimWithin: async (claim, tx, limit) => openedVerdict(ring, claim, await steps.keyClaimWithin(sealedClaim(ring, claim), tx, limit)),
+    transactionId: (tx) => steps.transactionId(tx),
     savepoint: (tx) => steps.savepoint(tx),
-    keyResolve(resolve) {
+    keyResolve(resolve, limit) {
       const { resolution } = resolve
-      if (resolution.as !== 'failed') return steps.keyResolve(resolve)
+      if (resolution.as !== 'failed') return steps.keyResolve(resolve, limit)
       const answer = sealedAnswer(ring, placeOf(resolve), resolution.answer)
-      return steps.keyResolve({ ...resolve, resolution: { ...resolution, answer } })
+      return steps.keyResolve({ ...resolve, resolution: { ...resolution, answer } }, limit)
     },
-    auditRead: (ref) => steps.auditRead(ref),
-    jobsLagMs: () => steps.jobsLagMs(),
+    auditRead: (ref, limit) => steps.auditRead(ref, limit),
+    jobsLagMs: (limit) => steps.jobsLagMs(limit),
   }
 }
 
 /** A job whose payload cannot be opened is taken all the same, and says so: it must not keep the others from being delivered. */
 function openedOutbox(outbox: OutboxStore, ring: KeyRing | undefined): OutboxStore {
   return {
-    async jobsTake(take) {
-      const taken = await outbox.jobsTake(take)
-      return { ...taken, jobs: taken.jobs.map((job) => openedJob(ring, job)) }
+    async jobsTake(take, limit) {
+      const taken = await outbox.jobsTake(take, limit)
+      return {
+        ...taken,
+        jobs: taken.jobs.map((job) => (job.payload === null ? job : { ...job, ...openedPayload(ring, job, job.payload) })),
+      }
     },
-    jobsSettle: (settle) => outbox.jobsSettle(settle),
-    jobsDead: (wanted) => outbox.jobsDead(wanted),
-    jobsResolve: (wanted) => outbox.jobsResolve(wanted),
+    async jobsRead({ jobs }, limit) {
+      const read = await outbox.jobsRead({ jobs }, limit)
+      return read.map((found, index) => found && openedPayload(ring, jobs[index] as JobRef, found.payload))
+    },
+    jobsSettle: (settle, limit) => outbox.jobsSettle(settle, limit),
+    jobsDead: (wanted, limit) => outbox.jobsDead(wanted, limit),
+    jobsResolve: (wanted, limit) => outbox.jobsResolve(wanted, limit),
   }
 }
 
-function openedJob(ring: KeyRing | undefined, job: TakenJob): TakenJob {
+function openedPayload(ring: KeyRing | undefined, { tenant, id }: JobRef, payload: string): JobPayload {
   try {
-    return { ...job, payload: openPayload(ring, { tenant: job.tenant, id: job.id }, job.payload) }
+    return { payload: openPayload(ring, { tenant, id }, payload) }
   } catch (error) {
-    return { ...job, payload: '', unreadable: error as OncekeyError }
+    return { payload: '', unreadable: error as OncekeyError }
   }
 }
 

@@ -20,7 +20,7 @@ describe('the text of an error', () => {
       { toString: throws },
       new Proxy({}, { has: throws, get: throws }),
     ]
-    expect(new Set(strange.map(storableErrorText))).toEqual(new Set(['an error that has no text']))
+    expect(new Set(strange.map(storableErrorText))).toEqual(new Set(['an error without a message']))
   })
 
   test('is of characters that any store can keep', () => {

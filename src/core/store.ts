@@ -28,35 +28,58 @@ export interface Store<Tx = never> extends KeyStore {
   readonly turns?: TurnStore
 }
 
+/** How long the caller of a verb waits. After that a store should stop its own work and destroy the connection that is still busy with it. */
+export interface Limit {
+  readonly timeoutMs: number
+}
+
+export interface TransactionLimits extends Limit {
+  readonly workMs: number
+}
+
 /** The verbs that every store has. */
 export interface KeyStore {
   /** What survives: `durable` a crash of the store, `best-effort` most of the time, `process` nothing but this process. */
   readonly durability: 'durable' | 'best-effort' | 'process'
 
-  keyClaim(claim: KeyClaim): Promise<Verdict>
+  keyClaim(claim: KeyClaim, limit?: Limit): Promise<Verdict>
   /**
    * Keeps the request for workers to carry out: a new key is pending, async and was never held, so its fence is 0. A key that is known
    * already gets the verdict of a claim that may not execute.
    */
-  keyEnqueue(claim: KeyClaim): Promise<EnqueueVerdict>
+  keyEnqueue(claim: KeyClaim, limit?: Limit): Promise<EnqueueVerdict>
   /** Renews many leases at once, and answers for each in the same order. Never waits for a row that somebody has locked. */
-  keyHeartbeat(heartbeat: { readonly leases: readonly LeaseRenewal[] }): Promise<LeaseStanding[]>
+  keyHeartbeat(heartbeat: { readonly leases: readonly LeaseRenewal[] }, limit?: Limit): Promise<LeaseStanding[]>
   /** Stores the answer. */
-  keyFinish(finish: KeyFinish): Promise<WriteResult>
+  keyFinish(finish: KeyFinish, limit?: Limit): Promise<WriteResult>
   /** Gives the key back unfinished, at its recovery point. */
-  keyRelease(release: KeyRelease): Promise<WriteResult>
+  keyRelease(release: KeyRelease, limit?: Limit): Promise<WriteResult>
   /** Stops the key for a person to look at; every retry gets `answer` until then. */
-  keyPark(park: KeyPark): Promise<WriteResult>
-  /** The verdict on a claim that would not execute; undefined if it would. Changes nothing. */
-  keyPeek(claim: KeyClaim): Promise<Exclude<Verdict, { kind: 'execute' }> | undefined>
-  keyRead(ref: KeyRef): Promise<KeyRecord | undefined>
-  /** The key with that id, if it is this tenant's. Undefined for anything else, also for what is no id at all. */
-  keyReadById(wanted: { readonly tenant: string; readonly id: string }): Promise<KeySighting | undefined>
+  keyPark(park: KeyPark, limit?: Limit): Promise<WriteResult>
   /**
-   * Deletes at most `limit` expired keys and says how many. Never an unfinished or parked one. Always 0 in a store whose keys go by
-   * themselves.
+   * Undoes a claim that failed for its caller. Deletes a key that the claim began, even after its lease ended and the key was swept; releases a key
+   * that it took over. A request left to workers and a final answer stay. `absent`: the key is not this claim's, but the claim may still arrive. `locked`: retry.
    */
-  keyReap(reap: { readonly limit: number }): Promise<number>
+  keyWithdraw(claim: KeyRef & { readonly owner: string }, limit?: Limit): Promise<'done' | 'absent' | 'locked'>
+  /** The verdict on a claim that would not execute; undefined if it would. Changes nothing. */
+  keyPeek(claim: KeyClaim, limit?: Limit): Promise<Exclude<Verdict, { kind: 'execute' }> | undefined>
+  /** With `{ request: false }` the stored request, which may be large, need not be read. */
+  keyRead(ref: KeyRef, limit?: Limit, parts?: { readonly request?: boolean }): Promise<KeyRecord | undefined>
+  /** The key with that id, if it is this tenant's. Undefined for anything else, also for what is no id at all. */
+  keyReadById(
+    wanted: { readonly tenant: string; readonly id: string },
+    limit?: Limit,
+    parts?: { readonly request?: boolean },
+  ): Promise<KeySighting | undefined>
+  /**
+   * Deletes at most `limit` expired keys and says how many: 0 only if there is none that it can delete now. Never an unfinished or parked
+   * one. Always 0 in a store whose keys go by themselves. A key that it cannot delete must not keep it from the others: it leaves that
+   * one alone for a while, and calls `onRefused`.
+   */
+  keyReap(
+    reap: { readonly limit: number; readonly onRefused?: ((error: OncekeyError) => void) | undefined },
+    limit?: Limit,
+  ): Promise<number>
 }
 
 /**
@@ -64,10 +87,17 @@ export interface KeyStore {
  * and staged jobs are one commit.
  */
 export interface StepStore<Tx> {
-  /** Runs `work` in a transaction of the user's kind. */
-  transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T>
-  /** What became of an error that came out of a transaction of the user's. */
-  readonly failureOf: (error: unknown) => 'serialization' | 'connection' | 'other'
+  /**
+   * Runs `work` in a transaction of the user's kind. After `workMs` the transaction is rolled back and the caller is told `store_timeout`, whatever
+   * the work is waiting for; to begin, commit and roll back may take `timeoutMs` each.
+   */
+  transaction<T>(work: (tx: Tx) => Promise<T>, limits?: TransactionLimits): Promise<T>
+  /**
+   * What an error of a user's transaction means. `connection`: it may have been committed. In all other cases nothing was: it conflicted with
+   * another transaction (`serialization`), exceeded the driver's time limit (`expired`), or the database refused the commit (`refused`), such as
+   * for a deferred constraint.
+   */
+  readonly failureOf: (error: unknown) => 'serialization' | 'expired' | 'refused' | 'connection' | 'other'
   /** The same in our words, for an error of the transaction itself and not of the work in it. */
   readonly troubleOf: (error: unknown) => OncekeyError
 
@@ -75,23 +105,31 @@ export interface StepStore<Tx> {
    * Moves the recovery point from `from` to `to` and records the steps, if the lease is the newest. With `tx` it is part of that
    * transaction, which the caller must roll back unless the result is `'done'`.
    */
-  stepAdvance(advance: StepAdvance, tx?: Tx): Promise<AdvanceResult>
+  stepAdvance(advance: StepAdvance, tx?: Tx, limit?: Limit): Promise<AdvanceResult>
   /** Stores the answer in that transaction, which the caller must roll back unless the result is `'done'`. */
-  keyFinishWithin(finish: KeyFinish, tx: Tx): Promise<AdvanceResult>
+  keyFinishWithin(finish: KeyFinish, tx: Tx, limit?: Limit): Promise<AdvanceResult>
   /** The steps of this life of the key, in the order in which they were recorded. */
-  stepsRead(lease: Lease): Promise<StepHistory>
+  stepsRead(lease: Lease, limit?: Limit): Promise<StepHistory>
 
-  /** A claim and everything after it in one transaction of the user's. Others that claim the key wait for it to end. */
-  keyClaimWithin(claim: KeyClaim, tx: Tx): Promise<Verdict>
+  /**
+   * A claim and everything after it in one transaction of the user's. Another claim of the key waits for that transaction to end, up to
+   * `timeoutMs`. Then it throws `key_locked`, and its own transaction must be rolled back, or its savepoint undone.
+   */
+  keyClaimWithin(claim: KeyClaim, tx: Tx, limit?: Limit): Promise<Verdict>
+  /**
+   * What tells the transaction from all others that are open, if several objects may stand for it, as an ORM's nested transactions do. Undefined if
+   * the object is enough.
+   */
+  transactionId(tx: Tx): Promise<string | undefined>
   /** Begins a part of the user's transaction that can be undone by itself; the returned functions end it. */
   savepoint(tx: Tx): Promise<{ keep(): Promise<void>; undo(): Promise<void> }>
 
   /** A person's word on a parked key, if it is still parked as they saw it. */
-  keyResolve(resolve: KeyResolve): Promise<ResolveResult>
+  keyResolve(resolve: KeyResolve, limit?: Limit): Promise<ResolveResult>
   /** What is noted of a key's life, oldest first; empty unless the store keeps an audit trail. */
-  auditRead(ref: KeyRef): Promise<AuditEntry[]>
+  auditRead(ref: KeyRef, limit?: Limit): Promise<AuditEntry[]>
   /** How long the oldest job could have been delivered already, over all tenants; 0 if there is none. Those that were given up do not count. */
-  jobsLagMs(): Promise<number>
+  jobsLagMs(limit?: Limit): Promise<number>
 }
 
 /** The verbs of background work. All processes may use them at once: each key is changed by one of them. */
@@ -100,14 +138,18 @@ export interface UpkeepStore {
    * Looks at keys that are due, at most `limit` of them, and takes those back whose holder is gone: they become pending, or what their
    * `afterFailure` says. One process at a time has the turn to look; the others are told so, and need not.
    */
-  keysSweep(sweep: KeysSweep): Promise<Sweep>
+  keysSweep(sweep: KeysSweep, limit?: Limit): Promise<Sweep>
   /** Keys of these scopes that wait for a worker and are due, with a request to go on from. Those that wait longest come first. */
-  keysWaiting(wanted: { readonly scopes: readonly string[]; readonly limit: number }): Promise<readonly KeyRef[]>
+  keysWaiting(wanted: { readonly scopes: readonly string[]; readonly limit: number }, limit?: Limit): Promise<readonly WaitingKey[]>
   /**
-   * Ends keys that nobody came back for within their retention, at most `limit`: one that was never claimed becomes `failed`, with 408 and
-   * a new retention. Any other may have taken effect, and is parked: at once if no worker can run it, else a day later.
+   * Ends keys that nobody came back for within their retention, at most `limit`, and none only if there are no more that it can end now: one that was never claimed becomes `failed`, with 408 and
+   * a new retention. Any other may have taken effect, and is parked: at once if no worker can run it, else a day later. A key that cannot be
+   * written is reported to `onRefused`, and keeps no other from being ended.
    */
-  keysTimeOut(wanted: { readonly limit: number }): Promise<readonly EndedKey[]>
+  keysTimeOut(
+    wanted: { readonly limit: number; readonly onRefused?: ((error: OncekeyError) => void) | undefined },
+    limit?: Limit,
+  ): Promise<readonly EndedKey[]>
 }
 
 /** The verbs of the relay. All processes may use them at once: a job is held by one of them. */
@@ -115,14 +157,24 @@ export interface OutboxStore {
   /**
    * Takes jobs that are due, at most `limit`: nobody else gets them for `leaseMs` by the store's clock. Of each group it takes the oldest job
    * only, and none while that one is held, waits or, with `heldByDead`, was given up. Never waits for a job that somebody has locked.
+   *
+   * Payloads come along while they are small, at most 64 KiB in all: a process that is frozen must not keep what it took from being committed.
    */
-  jobsTake(take: JobsTake): Promise<JobsTaken>
-  /** Says what became of jobs, in one act. For each in its place: `'lost'` if it is not held under that token any more. */
-  jobsSettle(settle: { readonly jobs: readonly JobSettlement[] }): Promise<WriteResult[]>
+  jobsTake(take: JobsTake, limit?: Limit): Promise<JobsTaken>
+  /** Reads payloads that did not come along. For each in its place: null if the job is not held under that token any more. Changes nothing. */
+  jobsRead(wanted: { readonly jobs: readonly TakenRef[] }, limit?: Limit): Promise<(JobPayload | null)[]>
+  /**
+   * Says what became of jobs, in one act. For each in its place: `'lost'` if it is not held under that token any more, `'locked'` if it is, but
+   * another session has locked it: nothing was written of that one, and the caller asks again later.
+   */
+  jobsSettle(settle: { readonly jobs: readonly JobSettlement[] }, limit?: Limit): Promise<SettleResult[]>
   /** Jobs that were given up, those of the longest standing first, after the one that is named. */
-  jobsDead(wanted: { readonly limit: number; readonly after?: DeadJob | undefined }): Promise<readonly DeadJob[]>
-  /** A person's word on jobs that were given up: deliver them again, from the first attempt on, or delete them. Says how many. */
-  jobsResolve(wanted: { readonly jobs: readonly JobRef[]; readonly as: 'retry' | 'discard' }): Promise<number>
+  jobsDead(wanted: { readonly limit: number; readonly after?: DeadJob | undefined }, limit?: Limit): Promise<readonly DeadJob[]>
+  /**
+   * A person's word on jobs that were given up: deliver them again, from the first attempt on, or delete them. Says how many. Leaves those alone
+   * that another session has locked.
+   */
+  jobsResolve(wanted: { readonly jobs: readonly JobRef[]; readonly as: 'retry' | 'discard' }, limit?: Limit): Promise<number>
 }
 
 export interface JobRef {
@@ -153,10 +205,26 @@ export interface JobsTaken {
   readonly nextGroup: string | null
 }
 
-export interface TakenJob extends JobRef {
-  readonly name: string
+/** A job under the token of its take. */
+export interface TakenRef extends JobRef {
+  readonly token: string
+}
+
+export interface JobPayload {
   /** JSON. */
   readonly payload: string
+  /** Why it cannot be read. It is empty then. */
+  readonly unreadable?: OncekeyError
+}
+
+export type SettleResult = WriteResult | 'locked'
+
+export interface TakenJob extends JobRef {
+  readonly name: string
+  /** JSON. Null if it did not come along: `jobsRead` has it. */
+  readonly payload: string | null
+  /** Its size as it is stored. */
+  readonly payloadBytes: number
   readonly group: string | null
   /** The how-manieth take of this job it is. */
   readonly attempt: number
@@ -168,7 +236,8 @@ export interface TakenJob extends JobRef {
 }
 
 /** `token` is that of the take. */
-export type JobSettlement = JobRef & { readonly token: string } /** Delivered: it is deleted. */ & (
+export type JobSettlement = TakenRef /** Delivered: it is deleted. */ &
+  (
     | { readonly as: 'delivered' }
     | { readonly as: 'retry'; readonly dueInMs: number; readonly error: string }
     /** Given up, for a person to look at. */
@@ -195,6 +264,8 @@ export interface KeysSweep {
   readonly limit: number
   /** `lookedUpTo` of the call before, to go on from there. Default: from where everything is known to be in order. */
   readonly after?: string | undefined
+  /** Called for a key that cannot be written, such as because of a trigger. It keeps no other key from being taken back. */
+  readonly onRefused?: ((error: OncekeyError) => void) | undefined
 }
 
 export type Sweep =
@@ -209,14 +280,21 @@ export interface EndedKey extends KeyRef {
   readonly reason: string
 }
 
+export interface WaitingKey extends KeyRef {
+  /** How often workers took it. */
+  readonly attempts: number
+  /** The last holder vanished without releasing the key: its work may crash the process. */
+  readonly holderGone: boolean
+}
+
 /** Whose turn it is, by the name of what is to be done. A turn ends by itself, should its holder die. */
 export interface TurnStore {
   /** Takes the turn if nobody has it and it is due, and tells the store's own time. Undefined if it is not to be had now. */
-  turnTake(take: TurnTake): Promise<{ readonly now: number } | undefined>
+  turnTake(take: TurnTake, limit?: Limit): Promise<{ readonly now: number } | undefined>
   /** The turn lasts another `turnMs` from now. False if it is this holder's no more. */
-  turnKeep(turn: Turn): Promise<boolean>
+  turnKeep(turn: Turn, limit?: Limit): Promise<boolean>
   /** Gives the turn back; the next one is due in `nextInMs`. Changes nothing if it is this holder's no more. */
-  turnEnd(turn: Pick<Turn, 'name' | 'holder'> & { readonly nextInMs: number }): Promise<void>
+  turnEnd(turn: Pick<Turn, 'name' | 'holder'> & { readonly nextInMs: number }, limit?: Limit): Promise<void>
 }
 
 export interface Turn {

@@ -1,0 +1,34 @@
+/** Enough for any message, and no more than a log line or an error can carry. */
+const longestText = 4_000
+
+/**
+ * The message of a thrown value, or else the value as text. It never throws: code that is not ours throws anything, such as
+ * `Object.create(null)`, an error whose message is a Symbol, or a proxy that was revoked.
+ */
+export function thrownText(thrown: unknown): string {
+  return safely(() => {
+    const hasMessage = typeof thrown === 'object' && thrown !== null && 'message' in thrown
+    return String(hasMessage ? thrown.message : thrown).slice(0, longestText)
+  }, 'an error without a message')
+}
+
+/** The same, prefixed with the error's name, as in `String(error)`. */
+export function namedThrownText(thrown: unknown): string {
+  const text = thrownText(thrown)
+  if (!isError(thrown)) return text
+  const name = safely(() => String(thrown.name).slice(0, longestText), 'Error')
+  return [name, text].filter((part) => part !== '').join(': ')
+}
+
+export function isError(thrown: unknown): thrown is Error {
+  return safely(() => thrown instanceof Error, false)
+}
+
+/** Reads something of a thrown value, whose getters and traps may throw as well. */
+export function safely<T>(read: () => T, otherwise: T): T {
+  try {
+    return read()
+  } catch {
+    return otherwise
+  }
+}

@@ -56,21 +56,37 @@ export function memoryStore({ clock = systemClock }: { clock?: Clock } = {}): St
       return write(lease, 'parked', () => ({ answer: copy(answer), reason }))
     },
 
+    async keyWithdraw(claim) {
+      const id = keyId(checkKeyRef(claim))
+      const record = records.get(id)
+      if (record?.owner !== claim.owner) return 'absent'
+      const { state, fence, reason } = record
+      const isBegun = record.incarnation === claim.owner
+      const wasTakenBack = fence === 2 && reason === holderGone && (state === 'pending' || state === 'parked')
+      if (state !== 'processing' && !(isBegun && wasTakenBack)) return 'absent'
+      due.delete(id)
+      // What it began never ran. What it took over goes on with the next holder.
+      if (isBegun) records.delete(id)
+      else save({ ...record, state: 'pending', leaseUntil: null })
+      return 'done'
+    },
+
     async keyPeek(claim) {
       const record = records.get(keyId(checkKeyRef(claim)))
       const now = clock.now()
       const decision = decide(record, claim, now)
-      return isReport(decision) ? report(record, decision, now) : undefined
+      return isReport(decision) ? given(report(record, decision, now)) : undefined
     },
 
     async keyRead(ref) {
-      return records.get(keyId(checkKeyRef(ref)))
+      const record = records.get(keyId(checkKeyRef(ref)))
+      return record && copyOf(record)
     },
 
     async keyReadById({ tenant, id }) {
       checkTenant(tenant)
       const record = records.get(id)
-      return record?.tenant === tenant ? { record, now: clock.now() } : undefined
+      return record?.tenant === tenant ? { record: copyOf(record), now: clock.now() } : undefined
     },
 
     async keyReap({ limit }) {
@@ -105,7 +121,7 @@ export function memoryStore({ clock = systemClock }: { clock?: Clock } = {}): St
           settled = true
           continue
         default:
-          return { ...report(record, decision, now), ...(settled ? { settled } : {}) }
+          return { ...given(report(record, decision, now)), ...(settled ? { settled } : {}) }
       }
     }
   }
@@ -164,6 +180,7 @@ function newRecord(id: string, claim: KeyClaim, now: number): KeyRecord {
     answer: null,
     reason: null,
     request: claim.request && new Uint8Array(claim.request),
+    hasRequest: claim.request !== null,
   }
 }
 
@@ -187,6 +204,15 @@ function ended(record: KeyRecord, state: 'failed' | 'parked', { retention }: Key
     reason: holderGone,
     expiresAt: expiryAtFinish(record.createdAt, now, retention),
   }
+}
+
+function copyOf(record: KeyRecord): KeyRecord {
+  const { answer, request } = record
+  return { ...record, answer: answer && copy(answer), request: request && new Uint8Array(request) }
+}
+
+function given<V extends object>(verdict: V): V {
+  return 'answer' in verdict ? { ...verdict, answer: copy(verdict.answer as Answer) } : verdict
 }
 
 /** Stored bytes must not change under the caller's hands. (`slice()` would not do: that of a Buffer is no copy.) */

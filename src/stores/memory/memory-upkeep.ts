@@ -25,7 +25,7 @@ export function memoryUpkeep(clock: Clock, records: Map<string, KeyRecord>, due:
         .filter((record) => record.state === 'pending' && record.request && scopes.includes(record.scope) && dueAt(record) <= clock.now())
         .sort((one, other) => dueAt(one) - dueAt(other))
         .slice(0, limit)
-        .map(({ tenant, scope, key }) => ({ tenant, scope, key }))
+        .map(({ tenant, scope, key, attempts, reason }) => ({ tenant, scope, key, attempts, holderGone: reason === holderGone }))
     },
 
     async keysTimeOut({ limit }) {

@@ -243,6 +243,16 @@ describe('says in our words what is wrong with Redis', () => {
     expect(await claimThrough(store)).toBe('store_forbidden')
   })
 
+  test('it refuses the login, which is told apart from a right that lacks', async () => {
+    await admin.acl('SETUSER', 'guarded', 'on', '>right', '~*', '+@all')
+    const login = { username: 'guarded', password: 'wrong' }
+    const { store } = setup(login)
+    await expect(store.keyClaim(aClaim())).rejects.toMatchObject({
+      code: 'store_forbidden',
+      message: expect.stringMatching(/^Redis refused the login: check user and password/),
+    })
+  })
+
   test('somebody else keeps something under the name of a key', async () => {
     const { store, prefix } = setup()
     const claim = aClaim()

@@ -1,4 +1,5 @@
 import { type ErrorCode, isOncekeyError, OncekeyError } from '../../core/errors.js'
+import { safely, thrownText } from '../../core/thrown-text.js'
 
 /**
  * What a client's error means for the caller. What Redis itself says begins with a word in capitals; anything else never reached it or
@@ -6,7 +7,7 @@ import { type ErrorCode, isOncekeyError, OncekeyError } from '../../core/errors.
  */
 export function translated(error: unknown): OncekeyError {
   if (isOncekeyError(error)) return error
-  const message = error instanceof Error ? error.message : String(error)
+  const message = thrownText(error)
   const [code, sentence] = isMistake(error) ? refused : meaning(message)
   return new OncekeyError(code, `${sentence} (${message})`, { cause: error })
 }
@@ -14,7 +15,7 @@ export function translated(error: unknown): OncekeyError {
 /** An error of the language itself comes from a wrong argument or a bug, not from the network. */
 function isMistake(error: unknown): boolean {
   const mistakes = [TypeError, RangeError, ReferenceError, SyntaxError]
-  return (error as { code?: unknown } | null)?.code === undefined && mistakes.some((kind) => error instanceof kind)
+  return safely(() => (error as { code?: unknown } | null)?.code === undefined && mistakes.some((kind) => error instanceof kind), false)
 }
 
 function meaning(message: string): [ErrorCode, string] {
@@ -24,7 +25,10 @@ function meaning(message: string): [ErrorCode, string] {
   }
   if (word === 'READONLY') return ['store_read_only', 'This Redis takes no writes: it is a replica. Connect to the primary.']
   if (word === 'OOM') return ['store_full', 'Redis is out of memory: raise maxmemory. Nothing was stored.']
-  if (word === 'NOAUTH' || word === 'WRONGPASS' || word === 'NOPERM') {
+  if (word === 'NOAUTH' || word === 'WRONGPASS') {
+    return ['store_forbidden', 'Redis refused the login: check user and password in the connection settings.']
+  }
+  if (word === 'NOPERM') {
     return ['store_forbidden', 'The Redis user may not do this: it needs EVAL, EVALSHA and the hash and expiry commands on its prefix.']
   }
   return refused

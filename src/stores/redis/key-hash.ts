@@ -53,6 +53,7 @@ function seenKey(id: string, pairs: readonly RedisReply[]): SeenKey {
     answer: answerOf(fields),
     reason: optional('reason'),
     request: fields.get('request') ?? null,
+    hasRequest: fields.has('request'),
   }
   return { record, revision: text('revision') }
 }

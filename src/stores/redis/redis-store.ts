@@ -3,12 +3,14 @@ import { OncekeyError } from '../../core/errors.js'
 import { checkKeyRef, checkTenant, isKeyId, keyId } from '../../core/key.js'
 import type { Lease } from '../../core/record.js'
 import type { Store, WriteResult } from '../../core/store.js'
+import { holderGone } from '../../core/system-answers.js'
 import { claimer } from './claim.js'
 import type { RedisConnection } from './connections/connection.js'
 import { translated } from './driver-errors.js'
 import { answerFields } from './key-hash.js'
 import { keyEnd } from './scripts/key-end.js'
 import { keyHeartbeat } from './scripts/key-heartbeat.js'
+import { keyWithdraw } from './scripts/key-withdraw.js'
 import { type RunScript, runScript } from './scripts/script.js'
 
 export interface RedisStoreOptions {
@@ -63,6 +65,9 @@ export function redisStore(
     keyRelease: ({ lease, reason }) => end(lease, ['pending', ...notKept], reasonField(reason)),
     keyPark: ({ lease, answer, reason }) => end(lease, ['parked', ...notKept], [...answerFields(answer), ...reasonField(reason)]),
 
+    async keyWithdraw({ owner, ...ref }) {
+      return (await run(keyWithdraw, keyId(checkKeyRef(ref)), [owner, holderGone])) === 1 ? 'done' : 'absent'
+    },
     async keyRead(ref) {
       const id = keyId(checkKeyRef(ref))
       return (await look(id, ref)).found?.record

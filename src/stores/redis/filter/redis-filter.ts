@@ -71,12 +71,12 @@ export function redisFilter<Tx, S extends Store<Tx>>(store: S & Store<Tx>, redis
   return {
     ...store,
 
-    async keyClaim(claim) {
+    async keyClaim(claim, limit) {
       const id = keyId(checkKeyRef(claim))
       const known = claim.worker ? undefined : await find(id, claim)
       if (known) return known
       const asked = database.earliest()
-      const verdict = await store.keyClaim(claim).catch((error: unknown) => {
+      const verdict = await store.keyClaim(claim, limit).catch((error: unknown) => {
         unsure.add(claim.owner)
         dropOldest(unsure)
         throw error
@@ -87,23 +87,29 @@ export function redisFilter<Tx, S extends Store<Tx>>(store: S & Store<Tx>, redis
       return verdict
     },
 
-    async keyEnqueue(claim) {
-      return (await find(keyId(checkKeyRef(claim)), claim)) ?? store.keyEnqueue(claim)
+    async keyEnqueue(claim, limit) {
+      return (await find(keyId(checkKeyRef(claim)), claim)) ?? store.keyEnqueue(claim, limit)
     },
 
-    async keyPeek(claim) {
-      return (await find(keyId(checkKeyRef(claim)), claim)) ?? store.keyPeek(claim)
+    async keyWithdraw(claim, limit) {
+      const result = await store.keyWithdraw(claim, limit)
+      if (result === 'done') await forget(keyId(checkKeyRef(claim)))
+      return result
     },
 
-    async keyFinish(finish) {
+    async keyPeek(claim, limit) {
+      return (await find(keyId(checkKeyRef(claim)), claim)) ?? store.keyPeek(claim, limit)
+    },
+
+    async keyFinish(finish, limit) {
       const known = letGo(finish.lease)
       const asked = database.earliest()
-      const result = await store.keyFinish(finish)
+      const result = await store.keyFinish(finish, limit)
       if (result === 'done') await tellFinished(finish, known, asked)
       return result
     },
-    keyRelease: (release) => ended(release.lease, () => store.keyRelease(release)),
-    keyPark: (park) => ended(park.lease, () => store.keyPark(park)),
+    keyRelease: (release, limit) => ended(release.lease, () => store.keyRelease(release, limit)),
+    keyPark: (park, limit) => ended(park.lease, () => store.keyPark(park, limit)),
 
     ...(store.steps ? { steps: filteredSteps(store.steps) } : {}),
   } satisfies Partial<Store<Tx>> as S
@@ -198,7 +204,7 @@ export function redisFilter<Tx, S extends Store<Tx>>(store: S & Store<Tx>, redis
     if (looking || !database.isStale) return
     looking = true
     const asked = database.moment()
-    store.keyReadById({ tenant, id }).then(
+    store.keyReadById({ tenant, id }, undefined, { request: false }).then(
       (seen) => {
         looking = false
         if (seen) database.saw(seen.now, asked)
@@ -212,9 +218,9 @@ export function redisFilter<Tx, S extends Store<Tx>>(store: S & Store<Tx>, redis
   function filteredSteps(steps: StepStore<Tx>): StepStore<Tx> {
     return {
       ...steps,
-      async keyFinishWithin(finish, tx) {
+      async keyFinishWithin(finish, tx, limit) {
         letGo(finish.lease)
-        const result = await steps.keyFinishWithin(finish, tx)
+        const result = await steps.keyFinishWithin(finish, tx, limit)
         // Before the commit, and whether it comes or not: those who ask meanwhile ask the database.
         void forget(finish.lease.id)
         return result

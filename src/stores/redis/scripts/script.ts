@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { thrownText } from '../../../core/thrown-text.js'
 import type { RedisConnection, RedisReply } from '../connections/connection.js'
 
 /** A transition of a key: all of it happens, or nothing, and nothing else meanwhile. */
@@ -86,7 +87,7 @@ export async function runScript(connection: RedisConnection, { lua, sha }: Scrip
 }
 
 function isUnknownScript(error: unknown): boolean {
-  return error instanceof Error && error.message.includes('NOSCRIPT')
+  return thrownText(error).includes('NOSCRIPT')
 }
 
 const durationText = (value: number) => (value === Number.POSITIVE_INFINITY ? 'inf' : String(value))

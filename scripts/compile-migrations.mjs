@@ -17,7 +17,10 @@ const entries = names.map((name, index) => {
     throw new Error(`${name}: no backticks, backslashes or template holes`)
   // A process that does not know a breaking migration must not touch the tables any more.
   const breaking = /^-- breaking$/m.test(sql)
-  return `  {\n    version: ${index + 1},\n    name: '${title}',\n    breaking: ${breaking},\n    sql: \`${sql}\`,\n  },\n`
+  // How it runs on large tables: see migration.ts.
+  const mode = /^-- (statements|batches)$/m.exec(sql)?.[1]
+  const modeLine = mode ? `    mode: '${mode}',\n` : ''
+  return `  {\n    version: ${index + 1},\n    name: '${title}',\n    breaking: ${breaking},\n${modeLine}    sql: \`${sql}\`,\n  },\n`
 })
 const module = `// Made from the .sql files beside it by scripts/compile-migrations.mjs. Do not edit.\n
 import type { Migration } from './migration.js'\n

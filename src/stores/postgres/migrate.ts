@@ -1,56 +1,126 @@
-import { OncekeyError } from '../../core/errors.js'
+import { type Duration, durationMs } from '../../core/duration.js'
+import { isOncekeyError, OncekeyError } from '../../core/errors.js'
+import { Bounded } from './bounded.js'
 import { checkConnection } from './connections/check-driver.js'
 import type { Connection, Queryable } from './connections/connection.js'
 import { translated } from './driver-errors.js'
+import { applyAtOnce, applyOneByOne, patiently, scriptOf, type Target } from './migrations/apply.js'
 import { migrations } from './migrations/compiled.js'
+import { LockPatience } from './migrations/lock-patience.js'
+import { migrationBlocked, tablesBlocked, takeMigrationLock } from './migrations/locks.js'
 import type { Migration } from './migrations/migration.js'
 import { quotedSchema } from './schema-name.js'
 
 export interface MigrateOptions {
   /** The schema for the tables; it is created if it is not there. Default `oncekey`. */
   schema?: string
+  /**
+   * How long it waits for locks: while another process migrates, and while open transactions use a table that a step must lock.
+   * Too low: a deployment fails beside a long transaction. Too high: it hangs. Default 30 s.
+   */
+  lockTimeout?: Duration
 }
 
+/** A table of up to so many rows is changed within milliseconds. */
+const smallTableRows = 10_000
+
 /**
- * Brings the tables up to this release. Safe to run from every process at every start: one of them does it, in one
- * transaction, the others wait and find it done.
+ * Brings the tables up to this release. Safe to run from every process at every start: when there is nothing to do it reads one table
+ * and locks none; else one process does it, and the others wait. New and small tables are done in one transaction, large ones step by
+ * step, so that claims go on meanwhile.
  *
  * @returns the names of the migrations that this call applied
  */
 export async function migrate<Tx>(
   connection: Connection<Tx>,
-  { schema = 'oncekey' }: MigrateOptions = {},
+  { schema = 'oncekey', lockTimeout = '30s' }: MigrateOptions = {},
   /** For tests of later releases. */
   steps: readonly Migration[] = migrations,
 ): Promise<string[]> {
   checkConnection('migrate', connection)
-  const quoted = quotedSchema(schema)
+  const target: Target<Tx> = {
+    connection,
+    schema,
+    quoted: quotedSchema(schema),
+    lockTimeoutMs: durationMs(lockTimeout, 'lockTimeout'),
+  }
+  const turn = new LockPatience(target.lockTimeoutMs)
   try {
-    return await connection.transaction(async (tx) => {
-      const db = connection.within(tx)
-      await db.query('select pg_advisory_xact_lock(hashtextextended($1, 0))::text', [`oncekey migrate ${schema}`])
-      // A user without the right to create schemas may still migrate one that was made for it.
-      const [existing] = await db.query('select 1 as found from pg_namespace where nspname = $1', [schema])
-      const [table] = await db.query(`select 1 as found from pg_tables where schemaname = $1 and tablename = 'migrations'`, [schema])
-      // Asked first rather than "if not exists", which would send a notice at every start.
-      if (!existing) await connection.script(tx, `create schema ${quoted};`)
-      if (!table) await connection.script(tx, migrationsTable(quoted))
-      const applied = await appliedMigrations(db, quoted)
-      checkHistory(applied, steps, schema)
-      const missing = steps.filter(({ version }) => version > applied.length)
-      for (const step of missing) await connection.script(tx, scriptOf(step, quoted))
-      return missing.map(({ name }) => name)
-    })
+    for (;;) {
+      if (await isDone(target, steps)) return []
+      const done = await migrateInTurn(target, steps)
+      if (done) return done
+      if (turn.isOver) throw await migrationBlocked(connection, schema, target.lockTimeoutMs)
+      await turn.sleep(200)
+    }
   } catch (error) {
     throw translated(error, schema)
   }
+}
+
+/** Without a transaction, because a process asks this at each start. */
+async function isDone<Tx>(target: Target<Tx>, steps: readonly Migration[]): Promise<boolean> {
+  const { connection, schema, lockTimeoutMs } = target
+  try {
+    return (await pendingSteps(new Bounded(connection, { timeoutMs: lockTimeoutMs }), target, steps)).length === 0
+  } catch (error) {
+    if (!isOncekeyError(error, 'store_timeout')) throw error
+    throw await tablesBlocked(new Bounded(connection), schema, lockTimeoutMs, error)
+  }
+}
+
+/** What this call applied; undefined if another process migrates now. */
+async function migrateInTurn<Tx>(target: Target<Tx>, steps: readonly Migration[]): Promise<string[] | undefined> {
+  const { connection, schema, quoted } = target
+  const stepwise = !connection.singleSession && (await patiently(target, (tx) => isLarge(connection.within(tx), target)))
+  return patiently(target, async (tx) => {
+    const db = connection.within(tx)
+    if (!(await takeMigrationLock(db, schema))) return undefined
+    const pending = await pendingSteps(db, target, steps)
+    if (stepwise) {
+      await applyOneByOne(target, db, pending)
+    } else {
+      // A user without the right to create schemas may still migrate one that was made for it.
+      const [existing] = await db.query('select 1 as found from pg_namespace where nspname = $1', [schema])
+      // Asked first rather than "if not exists", which would send a notice.
+      if (!existing) await connection.script(tx, `create schema ${quoted};`)
+      if (!(await hasTable(db, schema, 'migrations'))) await connection.script(tx, migrationsTable(quoted))
+      await applyAtOnce(target, tx, pending)
+    }
+    return pending.map(({ name }) => name)
+  })
+}
+
+async function pendingSteps(
+  db: Queryable,
+  { schema, quoted }: Pick<Target<never>, 'schema' | 'quoted'>,
+  steps: readonly Migration[],
+): Promise<Migration[]> {
+  const applied = (await hasTable(db, schema, 'migrations')) ? await appliedMigrations(db, quoted) : []
+  checkHistory(applied, steps, schema)
+  return steps.slice(applied.length)
+}
+
+async function hasTable(db: Queryable, schema: string, table: string): Promise<boolean> {
+  const found = await db.query('select 1 as found from pg_tables where schemaname = $1 and tablename = $2', [schema, table])
+  return found.length > 0
+}
+
+async function isLarge(db: Queryable, { schema, quoted }: Pick<Target<never>, 'schema' | 'quoted'>): Promise<boolean> {
+  for (const table of ['keys', 'jobs']) {
+    if (!(await hasTable(db, schema, table))) continue
+    // Counted, because sizes and estimates are zero or old on partitioned tables.
+    const beyond = await db.query(`select 1 as beyond from ${quoted}.${table} offset ${smallTableRows} limit 1`, [])
+    if (beyond.length > 0) return true
+  }
+  return false
 }
 
 /**
  * The SQL that `migrate()` would run on an empty database, for people who run migrations with a tool of their own. Run it in one
  * transaction.
  */
-export function migrationSql({ schema = 'oncekey' }: MigrateOptions = {}): string {
+export function migrationSql({ schema = 'oncekey' }: Pick<MigrateOptions, 'schema'> = {}): string {
   const quoted = quotedSchema(schema)
   const steps = migrations.map((step) => scriptOf(step, quoted))
   return [`create schema if not exists ${quoted};`, migrationsTable(quoted), ...steps, ''].join('\n')
@@ -59,12 +129,11 @@ export function migrationSql({ schema = 'oncekey' }: MigrateOptions = {}): strin
 /** What `migrate()` has done to a schema, and what it would do now. Throws if the schema is not one that this release could migrate. */
 export async function migrationStatus<Tx>(
   connection: Connection<Tx>,
-  { schema = 'oncekey' }: MigrateOptions = {},
+  { schema = 'oncekey' }: Pick<MigrateOptions, 'schema'> = {},
 ): Promise<{ applied: string[]; pending: string[] }> {
   const quoted = quotedSchema(schema)
   try {
-    const [table] = await connection.query(`select 1 as found from pg_tables where schemaname = $1 and tablename = 'migrations'`, [schema])
-    const applied = table ? await appliedMigrations(connection, quoted) : []
+    const applied = (await hasTable(connection, schema, 'migrations')) ? await appliedMigrations(connection, quoted) : []
     checkHistory(applied, migrations, schema)
     return { applied: applied.map(({ name }) => name), pending: migrations.slice(applied.length).map(({ name }) => name) }
   } catch (error) {
@@ -125,9 +194,4 @@ create table ${quoted}.migrations (
   breaking   boolean     not null,
   applied_at timestamptz not null default clock_timestamp()
 );`
-}
-
-function scriptOf({ version, name, breaking, sql }: Migration, quoted: string): string {
-  return `${sql.replaceAll(':schema', () => quoted)}
-insert into ${quoted}.migrations (version, name, breaking) values (${version}, '${name}', ${breaking});`
 }

@@ -1,4 +1,4 @@
--- What the relay needs of a job. Staging is on the commit path of requests: a job is in the primary key and in one index more.
+-- What the relay needs of a job. Staging is on the commit path of requests: a job is in the primary key and in one index more (0005).
 --
 -- A take changes none of the columns below that an index or its condition has, so it is heap-only (HOT) as long as its page has room: that
 -- is what the fillfactor is for. A delivered job is deleted. docs/decisions/0010-outbox.md has the numbers.
@@ -19,8 +19,3 @@ alter table :schema.jobs add column dead_at timestamptz;
 -- What the last delivery failed with, for people.
 alter table :schema.jobs add column last_error text;
 alter table :schema.jobs set (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_analyze_scale_factor = 0.05);
-
-create index jobs_due on :schema.jobs (due_at) where job_group is null and dead_at is null;
-create index jobs_groups on :schema.jobs (tenant, job_group, staged_at, position, id) where job_group is not null and dead_at is null;
--- Small: only what was given up is in it.
-create index jobs_dead on :schema.jobs (tenant, job_group) where dead_at is not null;

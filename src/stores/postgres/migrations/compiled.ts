@@ -112,25 +112,19 @@ create index audit_key on :schema.audit (tenant, key_id, at);
   {
     version: 3,
     name: 'background_work',
-    breaking: true,
-    sql: `-- breaking
--- What background work goes by. The claim sets it once and a finish does not touch it, so finishes stay heap-only.
+    breaking: false,
+    sql: `-- What background work goes by. The claim sets it once and a finish does not touch it, so finishes stay heap-only.
+--
+-- The defaults serve processes of the release before: they write rows without these columns until 0007. On large tables 0005 to 0008 do what
+-- takes time: indexes, rows, checks.
 
 -- When somebody should look whether the key is still being worked on: at the end of its first lease, then whenever the sweeper says.
 -- Of a key that waits: when a worker may take it. (Rows from before this release: those that are held, now. Nobody looks at the others.)
 alter table :schema.keys add column due_at timestamptz not null default '-infinity';
-alter table :schema.keys alter column due_at drop default;
 -- True while the key is pending: it waits for a client that comes back, or for a worker.
 alter table :schema.keys add column waiting boolean not null default false;
 -- How often a worker, and not a client, has taken the key.
 alter table :schema.keys add column attempts integer not null default 0;
-update :schema.keys set waiting = true where state = 'pending';
-update :schema.keys set due_at = clock_timestamp() where state = 'processing';
-alter table :schema.keys add check (waiting = (state = 'pending'));
-
-create index keys_due_at on :schema.keys (due_at);
--- Small, and untouched by requests that succeed: only keys that wait are in it.
-create index keys_waiting on :schema.keys (scope, due_at) where waiting;
 
 -- How far the sweeper has looked, and whose turn it is. One row for each kind of upkeep.
 create table :schema.upkeep (
@@ -148,7 +142,7 @@ insert into :schema.upkeep (name, frontier) values ('sweep', 'epoch');
     version: 4,
     name: 'outbox',
     breaking: false,
-    sql: `-- What the relay needs of a job. Staging is on the commit path of requests: a job is in the primary key and in one index more.
+    sql: `-- What the relay needs of a job. Staging is on the commit path of requests: a job is in the primary key and in one index more (0005).
 --
 -- A take changes none of the columns below that an index or its condition has, so it is heap-only (HOT) as long as its page has room: that
 -- is what the fillfactor is for. A delivered job is deleted. docs/decisions/0010-outbox.md has the numbers.
@@ -169,11 +163,75 @@ alter table :schema.jobs add column dead_at timestamptz;
 -- What the last delivery failed with, for people.
 alter table :schema.jobs add column last_error text;
 alter table :schema.jobs set (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_analyze_scale_factor = 0.05);
+`,
+  },
+  {
+    version: 5,
+    name: 'indexes',
+    breaking: false,
+    mode: 'statements',
+    sql: `-- statements
+-- The indexes of background work and of the outbox.
 
-create index jobs_due on :schema.jobs (due_at) where job_group is null and dead_at is null;
-create index jobs_groups on :schema.jobs (tenant, job_group, staged_at, position, id) where job_group is not null and dead_at is null;
+-- Only for this upgrade, until 0008: what 0006 and 0007 change, without reading the whole table.
+create index concurrently keys_unfinished on :schema.keys (tenant, id) where state in ('pending', 'processing');
+
+create index concurrently keys_due_at on :schema.keys (due_at);
+-- Small, and untouched by requests that succeed: only keys that wait are in it.
+create index concurrently keys_waiting on :schema.keys (scope, due_at) where waiting;
+
+create index concurrently jobs_due on :schema.jobs (due_at) where job_group is null and dead_at is null;
+create index concurrently jobs_groups on :schema.jobs (tenant, job_group, staged_at, position, id) where job_group is not null and dead_at is null;
 -- Small: only what was given up is in it.
-create index jobs_dead on :schema.jobs (tenant, job_group) where dead_at is not null;
+create index concurrently jobs_dead on :schema.jobs (tenant, job_group) where dead_at is not null;
+`,
+  },
+  {
+    version: 6,
+    name: 'unfinished_keys',
+    breaking: false,
+    mode: 'batches',
+    sql: `-- batches
+-- Keys of the release before that wait, or that are held. Rows that others have locked are left to 0007.
+with found as (
+  select tenant, id from :schema.keys where state = 'pending' and not waiting
+  limit 500 for no key update skip locked
+)
+update :schema.keys as keys set waiting = true from found where keys.tenant = found.tenant and keys.id = found.id returning keys.id;
+
+with found as (
+  select tenant, id from :schema.keys where state = 'processing' and due_at = '-infinity'
+  limit 500 for no key update skip locked
+)
+update :schema.keys as keys set due_at = statement_timestamp() from found where keys.tenant = found.tenant and keys.id = found.id returning keys.id;
+`,
+  },
+  {
+    version: 7,
+    name: 'background_checks',
+    breaking: true,
+    sql: `-- breaking
+-- From here on each row says when it is due and whether it waits. Processes of the release before do not know of it, and fail.
+
+-- First, because it locks the table: nobody writes the rows below any more.
+alter table :schema.keys alter column due_at drop default;
+-- The few rows since 0006, found by the indexes keys_unfinished and keys_waiting.
+update :schema.keys set waiting = true where state = 'pending' and not waiting;
+update :schema.keys set waiting = false where waiting and state <> 'pending';
+update :schema.keys set due_at = statement_timestamp() where state = 'processing' and due_at = '-infinity';
+-- Not valid: for now it is only about new rows. The name is the one that Postgres gives it.
+alter table :schema.keys drop constraint if exists keys_check2;
+alter table :schema.keys add constraint keys_check2 check (waiting = (state = 'pending')) not valid;
+`,
+  },
+  {
+    version: 8,
+    name: 'background_checked',
+    breaking: false,
+    mode: 'statements',
+    sql: `-- statements
+alter table :schema.keys validate constraint keys_check2;
+drop index concurrently if exists :schema.keys_unfinished;
 `,
   },
 ]

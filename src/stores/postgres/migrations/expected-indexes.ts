@@ -12,9 +12,12 @@ export interface ExpectedIndex {
 export function expectedIndexes(schema: string): ExpectedIndex[] {
   const script = migrations.map(({ sql }) => sql.replaceAll(/--.*$/gm, '')).join('\n')
   const tables = ['migrations', ...[...script.matchAll(/create table :schema\.(\w+)/g)].map(([, table]) => table as string)]
-  const made = [...script.matchAll(/create (?:unique )?index (\w+)\s+on :schema\.(\w+)[^;]*/g)]
-  const dropped = new Set([...script.matchAll(/drop index (?:if exists )?:schema\.(\w+)/g)].map(([, name]) => name as string))
-  const repairOf = (statement: string) => statement.replace('index ', 'index concurrently ').replace(':schema', () => quotedSchema(schema))
+  const made = [...script.matchAll(/create (?:unique )?index (?:concurrently )?(\w+)\s+on :schema\.(\w+)[^;]*/g)]
+  const dropped = new Set(
+    [...script.matchAll(/drop index (?:concurrently )?(?:if exists )?:schema\.(\w+)/g)].map(([, name]) => name as string),
+  )
+  const repairOf = (statement: string) =>
+    statement.replace(/index (?:concurrently )?/, 'index concurrently ').replace(':schema', () => quotedSchema(schema))
   return [
     ...tables.map((table) => ({ table, name: `${table}_pkey`, repair: null })),
     ...made.map(([statement, name, table]) => ({ table: table as string, name: name as string, repair: `${repairOf(statement)};` })),

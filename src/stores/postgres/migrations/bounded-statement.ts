@@ -1,0 +1,34 @@
+import type { Queryable } from '../connections/connection.js'
+import { statementBlocked } from './locks.js'
+
+const lookEveryMs = 250
+
+/**
+ * Runs a statement that Postgres takes outside of transactions only, where no `lock_timeout` can be set for it alone. It waits for
+ * transactions that are older than itself. Claims do not wait for it, but the caller does: past `waitMs` it is cancelled.
+ */
+export async function boundedStatement(db: Queryable, observer: Queryable, schema: string, statement: string, waitMs: number) {
+  const running = db.query(statement, [])
+  let isRunning = true
+  const ended = running
+    .catch(() => {})
+    .then(() => {
+      isRunning = false
+    })
+  let waitsSince: number | undefined
+  while (isRunning) {
+    await Promise.race([ended, new Promise((resolve) => setTimeout(resolve, lookEveryMs))])
+    const [waiting] = isRunning ? await observer.query(waitingStatement, [statement]) : []
+    waitsSince = waiting ? (waitsSince ?? performance.now()) : undefined
+    if (!waiting || waitsSince === undefined || performance.now() - waitsSince < waitMs) continue
+    const error = await statementBlocked(observer, schema, statement, Number(waiting.pid), waitMs)
+    await observer.query('select pg_cancel_backend($1)::text as cancelled', [Number(waiting.pid)])
+    await ended
+    throw error
+  }
+  await running
+}
+
+const waitingStatement = `
+  select pid from pg_stat_activity
+  where datname = current_database() and wait_event_type = 'Lock' and state = 'active' and left(query, 100) = left($1, 100)`

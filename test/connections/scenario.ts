@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest'
-import { createOnce, reply } from '../../src/index.js'
+import { createOnce, isOncekeyError, reply } from '../../src/index.js'
 import { type Connection, migrate, postgresStore, type Row } from '../../src/stores/postgres/index.js'
 import { exerciseStore } from '../../src/testing/index.js'
 import { connectionTo } from '../support/postgres/connection.js'
@@ -192,6 +192,21 @@ export function exerciseConnection<Tx>(
       expect(phases).toBe(1)
     })
 
+    test.each(['rollback', 'commit'])('is refused if its phase says %s, and makes the phase again', async (statement) => {
+      const { once, key, order } = setup()
+      const create = once.operation('orders.create', {}, async (run) => {
+        await run.phase('created', async (tx) => {
+          await orm.insertOrder(tx, `${order} ${run.attempt}`)
+          if (run.attempt === 1) await orm.connection.within(tx).query(statement, [])
+        })
+        return reply(201)
+      })
+
+      await expect(create.run({ tenant, key, input: null })).rejects.toMatchObject({ code: 'transaction_ended' })
+      expect(await create.run({ tenant, key, input: null })).toMatchObject({ kind: 'executed', answer: reply(201) })
+      expect(await orders(`${order} 2`)).toHaveLength(1)
+    })
+
     test("rolls the ORM's write back with a holder that was replaced", async () => {
       const { once, key, order } = setup()
       const others = createOnce({ store: postgresStore(connectionTo(database.pool)) })
@@ -232,6 +247,24 @@ export function exerciseConnection<Tx>(
       expect(outcome).toMatchObject({ kind: 'executed', answer: reply(201, { attempt: 1 }) })
       expect(tries).toBe(2)
       expect(await orders(id)).toHaveLength(1)
+    })
+
+    test('gives back what a deferred constraint refuses at the commit, as the driver threw it', async () => {
+      const { once, store, key, order } = setup()
+      const id = `refused at commit ${order}`
+      let tries = 0
+      const create = once.operation('orders.create', {}, async (run) => {
+        await run.phase('created', async (tx) => {
+          tries += 1
+          await orm.insertOrder(tx, id)
+        })
+        return reply(201)
+      })
+
+      const error = await create.run({ tenant, key, input: null }).catch((thrown) => thrown)
+      expect([isOncekeyError(error), store.steps.failureOf(error), tries]).toEqual([false, 'refused', 1])
+      expect(await orders(id)).toEqual([])
+      expect(await store.keyRead({ tenant, scope: 'orders.create', key })).toMatchObject({ state: 'pending', recoveryPoint: null })
     })
 
     const survivor = survivesBrokenConnection ? test : () => {}
@@ -289,6 +322,19 @@ export function exerciseConnection<Tx>(
       expect(await credit.run({ tenant, key, input: null })).toMatchObject({ kind: 'executed' })
       expect(await orders(order)).toHaveLength(1)
       expect(await credit.run({ tenant, key, input: null })).toMatchObject({ kind: 'replayed', answer: { status: 201 } })
+    })
+
+    test('is refused if it rolls its transaction back', async () => {
+      const { once, store, key, order } = setup()
+      const credit = once.local('credits.add', {}, async (tx) => {
+        await orm.insertOrder(tx, order)
+        await orm.connection.within(tx).query('rollback', [])
+        return reply(201)
+      })
+
+      await expect(credit.run({ tenant, key, input: null })).rejects.toMatchObject({ code: 'transaction_ended' })
+      expect(await orders(order)).toEqual([])
+      expect(await store.keyRead({ tenant, scope: 'credits.add', key })).toBeUndefined()
     })
 
     test("takes the ORM's write and the key back when it throws", async () => {
@@ -374,6 +420,10 @@ const ordersAndTroubles = `
     perform pg_sleep(60);
     return null;
   end $$;
+  create function refuse() returns trigger language plpgsql as $$
+  begin
+    raise exception 'refused' using errcode = 'check_violation';
+  end $$;
   create trigger collide after insert on orders for each row
     when (new.id like 'collides at once%') execute function trouble('40001');
   create trigger deadlock after insert on orders for each row
@@ -384,5 +434,7 @@ const ordersAndTroubles = `
     when (new.id like 'collides at commit%') execute function trouble('40001');
   create constraint trigger break_late after insert on orders deferrable initially deferred for each row
     when (new.id like 'breaks at commit%') execute function trouble('break');
+  create constraint trigger refuse_late after insert on orders deferrable initially deferred for each row
+    when (new.id like 'refused at commit%') execute function refuse();
   create trigger collide after insert on oncekey.steps for each row
     when (new.name = 'collides') execute function trouble('40001');`

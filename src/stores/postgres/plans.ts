@@ -1,5 +1,5 @@
 import { binaryCasts, SentArray } from './batching/sent-array.js'
-import type { Connection, Queryable, Row, SentValue } from './connections/connection.js'
+import type { Connection, Queryable, Row, SentValue, StatementOptions } from './connections/connection.js'
 
 /** Four times as large is another size. From the last one on, 8 MiB, every plan goes by the primary key. */
 const sizes = 6
@@ -7,7 +7,7 @@ const smallestBytes = 8_192
 
 /** Runs statements as `Queryable` does, with arrays among their values. */
 export interface Statements extends Queryable {
-  query(text: string, values: readonly (SentValue | SentArray)[], often?: boolean): Promise<readonly Row[]>
+  query(text: string, values: readonly (SentValue | SentArray)[], options?: StatementOptions): Promise<readonly Row[]>
 }
 
 /**
@@ -19,20 +19,26 @@ export interface Statements extends Queryable {
 export function plannedBySize<Tx>(connection: Connection<Tx>): Connection<Tx> & Statements {
   const plans = new Plans()
   const marking = (db: Queryable): Statements['query'] => {
-    return async (text, values, often) => {
+    return async (text, values, options) => {
+      const often = options?.often === true
       const hasArrays = values.some((value) => value instanceof SentArray)
-      const isBinary = hasArrays && often === true && db.sendsBinary === true
+      const isBinary = hasArrays && often && db.sendsBinary === true
       const sent = hasArrays ? values.map((value) => sentAs(value, isBinary)) : (values as readonly SentValue[])
-      if (!often) return db.query(text, sent)
-      const rows = await db.query(plans.mark(text, isBinary), sent, often)
+      if (!often) return db.query(text, sent, options)
+      const rows = await db.query(plans.mark(text, isBinary), sent, options)
       plans.learn(rows[0])
       return rows
     }
   }
   return {
+    endsInTime: connection.endsInTime,
+    nests: connection.nests,
     query: marking(connection),
-    within: (tx) => ({ query: marking(connection.within(tx)) }),
-    transaction: (work) => connection.transaction(work),
+    within(tx) {
+      const db = connection.within(tx)
+      return { endsInTime: db.endsInTime, mark: db.mark, session: db.session, query: marking(db) }
+    },
+    transaction: (work, times) => connection.transaction(work, times),
     script: (tx, text) => connection.script(tx, text),
   }
 }

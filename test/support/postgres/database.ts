@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises'
 import pg from 'pg'
 import { afterAll, beforeAll, inject } from 'vitest'
 import { databaseName, onServer } from './template.js'
@@ -32,7 +33,9 @@ export function useDatabase({ migrated = true } = {}): TestDatabase {
   })
 
   afterAll(async () => {
-    await Promise.all(pools.filter(({ ended }) => !ended).map((pool) => pool.end()))
+    // A pool ends when the last client is given back, which a test that failed may never do: then dropping the database ends the session.
+    const ended = Promise.all(pools.filter(({ ended }) => !ended).map((pool) => pool.end()))
+    await Promise.race([ended, setTimeout(2_000, undefined, { ref: false })])
     await onServer(server, `drop database ${name} with (force)`)
   })
 

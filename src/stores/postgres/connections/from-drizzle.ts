@@ -1,5 +1,6 @@
 import { checkDriver } from './check-driver.js'
 import type { Connection, Queryable, Row } from './connection.js'
+import { markedTransaction } from './marked-transaction.js'
 import { provenTransaction } from './proven-transaction.js'
 import { statementsOf } from './statements.js'
 
@@ -33,6 +34,7 @@ export function fromDrizzle<Tx extends DrizzleTransaction>(db: DrizzleDatabase<T
   const connection: Connection<Tx> = {
     ...runningOn(db),
     within: runningOn,
+    nests: true,
 
     async script(tx, text) {
       for (const statement of statementsOf(text)) await runningOn(tx).query(statement, [])
@@ -45,7 +47,7 @@ export function fromDrizzle<Tx extends DrizzleTransaction>(db: DrizzleDatabase<T
     },
   }
   // Its client is a function only on postgres.js, which cannot be trusted to stay on one connection.
-  return typeof db.$client === 'function' ? provenTransaction(connection) : connection
+  return typeof db.$client === 'function' ? provenTransaction(connection) : markedTransaction(connection)
 
   function runningOn(on: DrizzleTransaction): Queryable {
     return {

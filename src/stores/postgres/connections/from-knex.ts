@@ -1,5 +1,6 @@
 import { checkDriver } from './check-driver.js'
 import type { Connection, Queryable } from './connection.js'
+import { markedTransaction } from './marked-transaction.js'
 
 /** The subset of `Knex.Transaction` that we need. */
 export interface KnexTransaction {
@@ -19,9 +20,10 @@ export interface KnexDatabase<Tx extends KnexTransaction> extends KnexTransactio
  */
 export function fromKnex<Tx extends KnexTransaction>(knex: KnexDatabase<Tx>): Connection<Tx> {
   checkDriver('fromKnex', knex, ['raw', 'transaction'], "a Knex instance: knex({ client: 'pg', … })")
-  return {
+  return markedTransaction<Tx>({
     ...runningOn(knex),
     within: runningOn,
+    nests: true,
 
     async script(tx, text) {
       await tx.raw(text).options({ text })
@@ -37,7 +39,7 @@ export function fromKnex<Tx extends KnexTransaction>(knex: KnexDatabase<Tx>): Co
       // at the end of the work has failed then.
       return working as Promise<T>
     },
-  }
+  })
 }
 
 function runningOn(db: KnexTransaction): Queryable {

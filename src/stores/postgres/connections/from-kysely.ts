@@ -1,5 +1,6 @@
 import { checkDriver } from './check-driver.js'
 import type { Connection, Queryable } from './connection.js'
+import { markedTransaction } from './marked-transaction.js'
 import { statementsOf } from './statements.js'
 
 /** The subset of Kysely's `Transaction` that we need. */
@@ -24,16 +25,17 @@ export interface KyselyDatabase<Tx extends KyselyTransaction> extends KyselyTran
  */
 export function fromKysely<Tx extends KyselyTransaction>(db: KyselyDatabase<Tx>): Connection<Tx> {
   checkDriver('fromKysely', db, ['executeQuery', 'withoutPlugins', 'transaction'], 'a Kysely instance: new Kysely(…)')
-  return {
+  return markedTransaction<Tx>({
     ...runningOn(db),
     within: runningOn,
+    nests: true,
 
     async script(tx, text) {
       for (const statement of statementsOf(text)) await runningOn(tx).query(statement, [])
     },
 
     transaction: (work) => db.transaction().execute(work),
-  }
+  })
 }
 
 function runningOn(db: KyselyTransaction): Queryable {

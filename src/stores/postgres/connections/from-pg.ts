@@ -1,6 +1,7 @@
 import { isConnectionFailure, isPreparedStatementTrouble } from '../driver-errors.js'
 import { checkDriver } from './check-driver.js'
-import type { Connection, Queryable, Row } from './connection.js'
+import type { Connection, Queryable, Row, TransactionTimes } from './connection.js'
+import { type Lent, lend, runOn } from './pg-connections.js'
 import { preparedNames } from './prepared-names.js'
 
 type Statement = string | { readonly name: string; readonly text: string }
@@ -15,6 +16,7 @@ export interface PgClient {
 
 /** The subset of pg's `Pool` that we need. */
 export interface PgPool<Client extends PgClient> {
+  readonly options?: { connectionTimeoutMillis?: number | undefined }
   query(statement: Statement, values?: unknown[]): Promise<{ rows: Row[] }>
   connect(): Promise<Client>
   // Never called. pg declares this overload too, and only with it can the compiler find out what a `Client` is.
@@ -29,70 +31,100 @@ export interface FromPgOptions {
    * Default: where the connections of the pool are the server's own, which is found out at the first request.
    */
   prepare?: boolean
+  /**
+   * What the pool's `connectionTimeoutMillis` becomes if you have not set it, in milliseconds: how long to wait for a connection. pg's own default
+   * is to wait without limit, and then a connection that goes silent while it is opened keeps its place in the pool. `false` leaves the pool
+   * as it is. Default 15,000.
+   */
+  connectTimeoutMs?: number | false
 }
+
+/** The transactions that are open. One list for all: the store may have another `Connection` of the same pool than the code that began it. */
+const open = new WeakMap<PgClient, { readonly mark: string; readonly lent: Lent }>()
 
 /**
  * Takes a pool of the `pg` package. Behind PgBouncer in transaction mode its statements have no names.
  *
  * @example postgresStore(fromPg(new Pool({ connectionString: process.env.DATABASE_URL })))
  */
-export function fromPg<Client extends PgClient>(pool: PgPool<Client>, { prepare }: FromPgOptions = {}): Connection<Client> {
+export function fromPg<Client extends PgClient>(
+  pool: PgPool<Client>,
+  { prepare, connectTimeoutMs = 15_000 }: FromPgOptions = {},
+): Connection<Client> {
   checkDriver('fromPg', pool, ['query', 'connect'], 'a pool of pg: new pg.Pool(…)')
   const nameOf = preparedNames()
   let prepares = prepare
   let sendsBinary: boolean | undefined
   let isFindingOut = false
+  let isLimited = false
 
   return {
+    endsInTime: true,
     get sendsBinary() {
       return sendsBinary
     },
 
-    async query(text, values, often) {
+    query(text, values, { often = false, timeoutMs } = {}) {
       if (often && (sendsBinary === undefined || prepares === undefined)) void findOut()
-      if (!often || !prepares) return (await pool.query(text, values as unknown[])).rows
-      try {
-        return await named(pool, text, values)
-      } catch (error) {
-        // Nothing was executed.
-        if (!isPreparedStatementTrouble(error)) throw error
-        return (await pool.query(text, values as unknown[])).rows
-      }
+      const isPrepared = often && prepares
+      return runOn(limited(), timeoutMs, (client) => (isPrepared ? preparedOrPlain(client, text, values) : plain(client, text, values)))
     },
 
-    within: (client): Queryable => ({
-      async query(text, values, often) {
-        return often && prepares ? named(client, text, values) : (await client.query(text, values as unknown[])).rows
-      },
-    }),
+    within(client): Queryable {
+      const transaction = open.get(client)
+      return {
+        // A transaction of the user's own has a connection that is not ours to destroy.
+        endsInTime: transaction !== undefined,
+        mark: transaction?.mark,
+        session: client,
+        query(text, values, { often = false, timeoutMs } = {}) {
+          const asked = often && prepares ? named(client, text, values) : plain(client, text, values)
+          return transaction ? transaction.lent.within(asked, timeoutMs) : asked
+        },
+      }
+    },
 
     async script(client, text) {
       await client.query(text)
     },
 
-    async transaction(work) {
-      const client = await pool.connect()
-      // Without a listener, a connection that breaks between two statements would end the process.
-      const broken = (error: Error) => {
-        failure = error
-      }
-      let failure: Error | undefined
-      client.on('error', broken)
+    async transaction(work, { timeoutMs, workMs }: Partial<TransactionTimes> = {}) {
+      const { client, lent } = await lend(limited(), timeoutMs)
+      const mark = crypto.randomUUID()
+      open.set(client, { mark, lent })
       try {
-        await client.query('begin')
-        const result = await work(client)
-        await client.query('commit')
+        // In one message. The setting ends with the transaction, so a last statement that does not find it is in another one.
+        await lent.within(client.query(`begin; set local oncekey.transaction = '${mark}'`), timeoutMs)
+        const result = await lent.within(work(client), workMs)
+        await lent.within(client.query('commit'), timeoutMs)
         return result
       } catch (error) {
-        await client.query('rollback').catch((rollbackError: Error) => {
-          failure = rollbackError
-        })
+        if (!lent.isLost) await lent.within(client.query('rollback'), timeoutMs).catch(() => lent.lose())
         throw error
       } finally {
-        client.removeListener('error', broken)
-        client.release(failure !== undefined)
+        open.delete(client)
+        lent.giveBack()
       }
     },
+  }
+
+  /** Not before it is used: a pool may be opened by the first look at it. */
+  function limited(): PgPool<Client> {
+    if (isLimited) return pool
+    isLimited = true
+    const { options } = pool
+    if (connectTimeoutMs !== false && options && !options.connectionTimeoutMillis) options.connectionTimeoutMillis = connectTimeoutMs
+    return pool
+  }
+
+  async function preparedOrPlain(client: Client, text: string, values: readonly unknown[]): Promise<readonly Row[]> {
+    try {
+      return await named(client, text, values)
+    } catch (error) {
+      // Nothing was executed.
+      if (!isPreparedStatementTrouble(error)) throw error
+      return plain(client, text, values)
+    }
   }
 
   async function named(db: Pick<PgClient, 'query'>, text: string, values: readonly unknown[]): Promise<readonly Row[]> {
@@ -109,40 +141,37 @@ export function fromPg<Client extends PgClient>(pool: PgPool<Client>, { prepare 
   async function findOut(): Promise<void> {
     if (isFindingOut) return
     isFindingOut = true
-    sendsBinary ??= await passesBytesOn(pool)
-    prepares ??= await isServersOwn(pool).catch(() => undefined)
-    isFindingOut = false
+    try {
+      sendsBinary ??= await passesBytesOn(limited())
+      prepares ??= await isServersOwn(limited()).catch(() => undefined)
+    } finally {
+      isFindingOut = false
+    }
   }
+}
+
+async function plain(db: PgClient, text: string, values: readonly unknown[]): Promise<readonly Row[]> {
+  return (await db.query(text, values as unknown[])).rows
 }
 
 const bytes = 'as they are'
 
-/**
- * Whether bytes reach the server as they are. `pg.native` makes texts of them, and so do pools that send their statements over HTTP: those do it
- * in `query` of the pool only, which is the way that batches go, too.
- */
-async function passesBytesOn(pool: Pick<PgPool<PgClient>, 'query'>): Promise<boolean | undefined> {
+/** Whether bytes reach the server as they are. `pg.native` makes texts of them. */
+async function passesBytesOn<Client extends PgClient>(pool: PgPool<Client>): Promise<boolean | undefined> {
   try {
-    const { rows } = await pool.query('select $1::text as bytes', [Buffer.from(bytes)])
-    return rows[0]?.bytes === bytes
+    const [row] = await runOn(pool, findOutMs, (client) => plain(client, 'select $1::text as bytes', [Buffer.from(bytes)]))
+    return row?.bytes === bytes
   } catch (error) {
     return isConnectionFailure(error) ? undefined : false
   }
 }
 
 /** A pooler in between gives its client a number of its own for the connection, and not that of the server's process. */
-async function isServersOwn(pool: PgPool<PgClient>): Promise<boolean> {
-  const client: PgClient & { readonly processID?: number | null } = await pool.connect()
-  // Without a listener, a connection that breaks just now would end the process.
-  const broken = () => {}
-  client.on('error', broken)
-  let failed = true
-  try {
-    const { rows } = await client.query('select pg_backend_pid() as pid')
-    failed = false
-    return rows[0]?.pid === client.processID
-  } finally {
-    client.removeListener('error', broken)
-    client.release(failed)
-  }
+function isServersOwn<Client extends PgClient>(pool: PgPool<Client>): Promise<boolean> {
+  return runOn(pool, findOutMs, async (client: Client & { readonly processID?: number | null }) => {
+    const [row] = await plain(client, 'select pg_backend_pid() as pid', [])
+    return row?.pid === client.processID
+  })
 }
+
+const findOutMs = 5_000

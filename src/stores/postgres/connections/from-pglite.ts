@@ -1,5 +1,6 @@
 import { checkDriver } from './check-driver.js'
 import type { Connection, Queryable, Row } from './connection.js'
+import { markedTransaction } from './marked-transaction.js'
 
 /** The subset of a PGlite transaction that we need. */
 export interface PgliteTransaction {
@@ -23,16 +24,17 @@ export interface Pglite<Tx extends PgliteTransaction> {
  */
 export function fromPglite<Tx extends PgliteTransaction>(db: Pglite<Tx>): Connection<Tx> {
   checkDriver('fromPglite', db, ['query', 'transaction'], 'a PGlite database: new PGlite(…)')
-  return {
+  return markedTransaction<Tx>({
     ...runningOn(db),
     within: runningOn,
+    singleSession: true,
 
     async script(tx, text) {
       await tx.exec(text)
     },
 
     transaction: (work) => db.transaction(work),
-  }
+  })
 }
 
 function runningOn(db: Pick<PgliteTransaction, 'query'>): Queryable {

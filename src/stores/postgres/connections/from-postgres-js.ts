@@ -28,6 +28,7 @@ export function fromPostgresJs<Tx extends PostgresJsTransaction>(sql: PostgresJs
   return provenTransaction<Tx>({
     ...runningOn(sql),
     within: runningOn,
+    nests: true,
 
     async script(tx, text) {
       await tx.unsafe(text)
@@ -43,7 +44,7 @@ export function fromPostgresJs<Tx extends PostgresJsTransaction>(sql: PostgresJs
 
 function runningOn(db: PostgresJsTransaction): Queryable {
   return {
-    async query(text, values, often = false) {
+    async query(text, values, { often = false } = {}) {
       return db.unsafe(text, [...values], { prepare: often })
     },
   }

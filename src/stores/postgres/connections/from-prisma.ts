@@ -1,5 +1,6 @@
 import { checkDriver } from './check-driver.js'
 import type { Connection, Queryable, Row } from './connection.js'
+import { markedTransaction } from './marked-transaction.js'
 import { statementsOf } from './statements.js'
 
 /** The subset of Prisma's interactive transaction client that we need. */
@@ -23,7 +24,7 @@ export interface PrismaDatabase<Tx extends PrismaTransaction> extends PrismaTran
  */
 export function fromPrisma<Tx extends PrismaTransaction>(prisma: PrismaDatabase<Tx>): Connection<Tx> {
   checkDriver('fromPrisma', prisma, ['$queryRawUnsafe', '$transaction'], 'a Prisma client: new PrismaClient(…)')
-  return {
+  return markedTransaction<Tx>({
     ...runningOn(prisma),
     within: runningOn,
 
@@ -32,7 +33,7 @@ export function fromPrisma<Tx extends PrismaTransaction>(prisma: PrismaDatabase<
     },
 
     transaction: (work) => prisma.$transaction(work),
-  }
+  })
 }
 
 function runningOn(db: PrismaTransaction): Queryable {

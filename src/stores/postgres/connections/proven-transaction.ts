@@ -1,4 +1,5 @@
 import type { Connection } from './connection.js'
+import { knowingMarks, markTransaction } from './marked-transaction.js'
 
 /**
  * For drivers that reconnect under an open transaction (postgres.js does: its issue 1216). After the reconnect the rest of the
@@ -8,13 +9,13 @@ import type { Connection } from './connection.js'
  */
 export function provenTransaction<Tx>(connection: Connection<Tx>): Connection<Tx> {
   return {
-    ...connection,
+    ...knowingMarks(connection),
 
     async transaction(work) {
       let begun: unknown
       const result = await connection.transaction(async (tx) => {
         const db = connection.within(tx)
-        begun = (await db.query('select pg_current_xact_id()::text as xid', []))[0]?.xid
+        begun = (await markTransaction(tx, db, ', pg_current_xact_id()::text as xid'))?.xid
         const value = await work(tx)
         const ended = (await db.query('select pg_current_xact_id_if_assigned()::text as xid', []))[0]?.xid
         if (ended !== begun) throw connectionLost()

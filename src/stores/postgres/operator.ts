@@ -1,6 +1,7 @@
 import type { EndedKey, JobRef, KeyResolve, ResolveResult } from '../../core/store.js'
+import { askAgain } from './ask-again.js'
+import { Bounded } from './bounded.js'
 import type { Connection, Queryable } from './connections/connection.js'
-import { translated } from './driver-errors.js'
 import { type JobStory, jobStory } from './queries/job-story.js'
 import type { SeenJob } from './queries/job-summary.js'
 import { type JobsFilter, type JobsList, jobsList } from './queries/jobs-list.js'
@@ -41,11 +42,14 @@ export interface PostgresOperator {
   /** Jobs that are not delivered. Reads the whole table, unless tenant and id are given or only dead jobs are wanted. */
   jobsList(filter: JobsFilter): Promise<JobsList>
   jobStory(job: JobRef): Promise<JobStory | undefined>
-  /** A person's word on jobs that were given up, those that still are so as they were seen. Says how many. */
+  /** A person's word on jobs that were given up, those that still are so as they were seen and that no session has locked. Says how many. */
   jobsResolve(seen: readonly SeenJob[], change: JobsResolveByHand): Promise<number>
   tablesMeasure(): Promise<TableMeasure[]>
   settingsRead(): Promise<ServerFacts>
 }
+
+/** Some read whole tables. */
+const limit = { timeoutMs: 10 * 60_000 }
 
 export function postgresOperator<Tx>(connection: Connection<Tx>, { schema = 'oncekey' }: { schema?: string } = {}): PostgresOperator {
   const tables = tablesOf(schema, { audit: true })
@@ -67,9 +71,9 @@ export function postgresOperator<Tx>(connection: Connection<Tx>, { schema = 'onc
     keysList: (filter) => ask((db) => list(db, filter)),
     async *keysStream(wanted, { pageSize = 1_000 } = {}) {
       for (let after: KeyPlace | undefined; ; ) {
-        const keys = await ask((db) => page(db, wanted, after, pageSize))
+        const { keys, more } = await ask((db) => page(db, wanted, after, pageSize))
         yield* keys
-        if (keys.length < pageSize) return
+        if (!more) return
         after = keys.at(-1)
       }
     },
@@ -78,7 +82,12 @@ export function postgresOperator<Tx>(connection: Connection<Tx>, { schema = 'onc
     keyRetry: (seen, { note }) => ask((db) => retry(db, seen, note)),
     keyReleaseByHand: (seen, change) => ask((db) => release(db, seen, change)),
     keyResolve: (seen, word) => ask((db) => resolve(db, seen, word)),
-    keysTakeBack: ({ note }) => ask(async (db) => (await takeBack(db, await db.query(stuck, []), note)).swept),
+    keysTakeBack: ({ note }) =>
+      ask(async (db) => {
+        const { swept, errors } = await takeBack(db, await db.query(stuck, []), note)
+        if (swept.length === 0 && errors.length > 0) throw errors[0]
+        return swept
+      }),
     jobsList: (filter) => ask((db) => listJobs(db, filter)),
     jobStory: (job) => ask((db) => storyOfJob(db, job)),
     jobsResolve: (seen, change) => ask((db) => resolveJobs(db, seen, change)),
@@ -87,10 +96,7 @@ export function postgresOperator<Tx>(connection: Connection<Tx>, { schema = 'onc
   }
 
   async function ask<T>(verb: (db: Queryable) => Promise<T>): Promise<T> {
-    try {
-      return await verb(connection)
-    } catch (error) {
-      throw translated(error, schema)
-    }
+    const db = new Bounded(connection, limit)
+    return verb(db).catch((error: unknown) => askAgain(db, schema, () => verb(db), error))
   }
 }

@@ -1,23 +1,28 @@
 import { checkKeyRef, checkTenant, isKeyId, keyId } from '../../core/key.js'
-import type { AdvanceResult, OutboxStore, StepStore, Store, TurnStore, UpkeepStore, WriteResult } from '../../core/store.js'
-import { type BatchOptions, batchedVerbs } from './batching/batched-verbs.js'
+import type { AdvanceResult, Limit, OutboxStore, StepStore, Store, TurnStore, UpkeepStore, WriteResult } from '../../core/store.js'
+import { askAgain } from './ask-again.js'
+import { type BatchOptions, batchedVerbs, batchedWithdrawals } from './batching/batched-verbs.js'
+import { Bounded } from './bounded.js'
 import { claimer } from './claim.js'
 import { checkConnection } from './connections/check-driver.js'
-import type { Connection, Queryable } from './connections/connection.js'
-import { isSerializationFailure, translated } from './driver-errors.js'
+import type { Connection } from './connections/connection.js'
+import { translated } from './driver-errors.js'
 import { checkSchema } from './migrate.js'
 import { plannedBySize } from './plans.js'
 import { postgresOutbox } from './postgres-outbox.js'
 import { postgresSteps } from './postgres-steps.js'
 import { postgresUpkeep } from './postgres-upkeep.js'
-import { keysClaim, type WantedKey } from './queries/key-claim.js'
+import { keyClaim, keysClaim } from './queries/key-claim.js'
 import { keyFinish } from './queries/key-finish.js'
 import { keyHeartbeat } from './queries/key-heartbeat.js'
 import { keyPark } from './queries/key-park.js'
 import { keyReap } from './queries/key-reap.js'
 import { keyRelease } from './queries/key-release.js'
 import { held } from './queries/key-row.js'
+import { keyWithdraw } from './queries/key-withdraw.js'
 import { turns } from './queries/turns.js'
+import { withReason } from './reasons.js'
+import { checkSession } from './session-check.js'
 import { tablesOf } from './tables.js'
 
 export interface PostgresStoreOptions {
@@ -47,9 +52,6 @@ export interface PostgresStore<Tx> extends Store<Tx> {
   readonly turns: TurnStore
 }
 
-/** How often a statement that lost against another transaction is sent again. */
-const maxTries = 20
-
 /** Keys in the database of the user's own data: durable, fenced, and able to share a transaction with it. */
 export function postgresStore<Tx>(
   given: Connection<Tx>,
@@ -60,89 +62,83 @@ export function postgresStore<Tx>(
   // Jobs are a table of their own size.
   const outbox = plannedBySize(given)
   const tables = tablesOf(schema, { audit, distributed })
-  const { claim, enqueue, peek, look, find } = claimer(tables)
-  const read = async (db: Queryable, tenant: string, id: string) => (await look(db, tenant, id))?.record
   const heartbeat = keyHeartbeat(tables)
   const finish = keyFinish(tables)
   const release = keyRelease(tables)
   const park = keyPark(tables)
   const reap = keyReap(tables)
-  const claimMany = keysClaim(tables, held)
-  const claims = { one: (db: Queryable, { id, claim }: WantedKey) => find(db, id, claim), many: claimMany }
+  const withdrawals = batchedWithdrawals(connection, keyWithdraw(tables))
+  const claims = { one: keyClaim(tables, held), many: keysClaim(tables, held) }
   const batched = batch ? batchedVerbs(connection, { claim: claims, finish, release }, batch) : undefined
-  // In a transaction of the user's there is nothing to share.
-  const pooled = batched ? claimer(tables, (_, id, claim) => batched.find({ id, claim })) : { claim }
+  const { claim, claimWithin, enqueue, peek, read } = claimer(tables, batched?.find)
   let schemaChecked: Promise<void> | undefined
   let isSchemaChecked = false
 
   return {
     durability: 'durable',
 
-    keyClaim(wanted) {
-      const claim = (db: Queryable) => pooled.claim(db, wanted)
-      const again = (error: unknown) => askAgain(claim, error)
-      return isSchemaChecked ? attempt((db) => pooled.claim(db, wanted, again)) : ask(claim)
+    keyClaim(wanted, limit) {
+      if (!isSchemaChecked) return ask((db) => claim(db, wanted), limit)
+      const db = new Bounded(connection, limit)
+      const again = (error: unknown) => askAgain(db, schema, () => claim(db, wanted), error)
+      return attempt(() => claim(db, wanted, again))
     },
-    keyEnqueue: (wanted) => ask((db) => enqueue(db, wanted)),
-    keyHeartbeat: ({ leases }) => (leases.length === 0 ? Promise.resolve([]) : ask((db) => heartbeat(db, leases))),
-    keyFinish: (params) => askToWrite((db) => (batched ? batched.finish(params) : finish.one(db, params))),
-    keyRelease: (params) => askToWrite((db) => (batched ? batched.release(params) : release.one(db, params))),
-    keyPark: (params) => askToWrite((db) => park.one(db, params)),
-    keyPeek: (wanted) => ask((db) => peek(db, wanted)),
-    keyRead: async (ref) => {
+    keyEnqueue: (wanted, limit) => ask((db) => enqueue(db, wanted), limit),
+    async keyWithdraw({ owner, ...ref }, limit) {
       const id = keyId(checkKeyRef(ref))
-      return ask((db) => read(db, ref.tenant, id))
+      return ask((db) => withdrawals.submit({ tenant: ref.tenant, id, owner }, db.until), limit)
     },
-    async keyReadById({ tenant, id }) {
+    keyHeartbeat: ({ leases }, limit) => (leases.length === 0 ? Promise.resolve([]) : ask((db) => heartbeat(db, leases), limit)),
+    keyFinish: withReason((params, limit) => askToWrite((db) => (batched ? batched.finish(db, params) : finish.one(db, params)), limit)),
+    keyRelease: withReason((params, limit) => askToWrite((db) => (batched ? batched.release(db, params) : release.one(db, params)), limit)),
+    keyPark: withReason((params, limit) => askToWrite((db) => park.one(db, params), limit)),
+    keyPeek: (wanted, limit) => ask((db) => peek(db, wanted), limit),
+    async keyRead(ref, limit, parts) {
+      const id = keyId(checkKeyRef(ref))
+      return (await ask((db) => read(db, ref.tenant, id, parts), limit))?.record
+    },
+    async keyReadById({ tenant, id }, limit, parts) {
       checkTenant(tenant)
-      return isKeyId(id) ? ask((db) => look(db, tenant, id)) : undefined
+      return isKeyId(id) ? ask((db) => read(db, tenant, id, parts), limit) : undefined
     },
-    keyReap: ({ limit }) => ask((db) => reap(db, limit)),
+    keyReap: (wanted, limit) => ask((db) => reap(db, wanted), limit),
 
     upkeep: postgresUpkeep(tables, ask),
-    outbox: postgresOutbox(tables, (verb) => ask(() => verb(outbox))),
+    outbox: postgresOutbox(tables, (verb, limit) => ask(verb, limit, outbox)),
     turns: turns(tables, ask),
-    steps: postgresSteps({ connection, tables, schema, ask, claim, finish: finish.one, read }),
+    steps: postgresSteps({ connection, tables, schema, ask, checkFirst: checkOnce, claim: claimWithin, finish: finish.one, read }),
   }
 
   /** By itself, a write that was made before is as good as made now; only inside a transaction it matters. */
-  function askToWrite(verb: (db: Queryable) => Promise<AdvanceResult>): Promise<WriteResult> {
-    if (!isSchemaChecked) return ask(verb).then(doneOrLost)
-    return attempt(verb).then(doneOrLost, (error: unknown) => askAgain(verb, error).then(doneOrLost))
+  function askToWrite(verb: (db: Bounded) => Promise<AdvanceResult>, limit?: Limit): Promise<WriteResult> {
+    return ask(verb, limit).then(doneOrLost)
   }
 
   /**
-   * Runs a verb on the pool, again if another transaction got in its way, and says in our words what went wrong. Not an async function:
-   * each request asks twice, and the schema has been checked long ago.
+   * Runs a verb on the pool, again if another transaction got in its way, and says in our words what went wrong. All of it ends at the limit.
+   * Not an async function: each request asks twice, and the schema has been checked long ago.
    */
-  function ask<T>(verb: (db: Queryable) => Promise<T>): Promise<T> {
-    if (isSchemaChecked) return attempt(verb).catch((error: unknown) => askAgain(verb, error))
-    return checkFirst().then(() => ask(verb))
-  }
-
-  async function askAgain<T>(verb: (db: Queryable) => Promise<T>, first: unknown): Promise<T> {
-    let error = first
-    for (let tries = 1; isSerializationFailure(error) && tries < maxTries; tries += 1) {
-      try {
-        return await verb(connection)
-      } catch (next) {
-        error = next
-      }
-    }
-    throw translated(error, schema)
+  function ask<T>(verb: (db: Bounded) => Promise<T>, limit?: Limit, on = connection): Promise<T> {
+    const db = new Bounded(on, limit)
+    if (!isSchemaChecked) return checkFirst(db).then(() => ask(verb, { timeoutMs: db.leftMs() }, on))
+    return attempt(() => verb(db)).catch((error: unknown) => askAgain(db, schema, () => verb(db), error))
   }
 
   /** What it throws at once is its answer, too. */
-  function attempt<T>(verb: (db: Queryable) => Promise<T>): Promise<T> {
+  function attempt<T>(verb: () => Promise<T>): Promise<T> {
     try {
-      return verb(connection)
+      return verb()
     } catch (error) {
       return Promise.reject(error)
     }
   }
 
-  async function checkFirst(): Promise<void> {
-    schemaChecked ??= checkSchema(connection, schema)
+  function checkOnce(limit?: Limit): Promise<void> | undefined {
+    return isSchemaChecked ? undefined : checkFirst(new Bounded(connection, limit))
+  }
+
+  async function checkFirst(db: Bounded): Promise<void> {
+    schemaChecked ??= checkSchema(db, schema).then(() => checkSession(db))
     try {
       await schemaChecked
       isSchemaChecked = true

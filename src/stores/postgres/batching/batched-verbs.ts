@@ -1,10 +1,12 @@
 import { OncekeyError } from '../../../core/errors.js'
-import type { AdvanceResult, KeyFinish, KeyRelease } from '../../../core/store.js'
-import type { Queryable } from '../connections/connection.js'
+import type { KeyRecord } from '../../../core/record.js'
+import type { AdvanceResult, KeyClaim, KeyFinish, KeyRelease, Store } from '../../../core/store.js'
+import type { Bounded } from '../bounded.js'
 import { isConnectionFailure, isImpatience } from '../driver-errors.js'
 import type { Statements } from '../plans.js'
-import type { FencedWriter } from '../queries/fenced-write.js'
+import type { FencedWriter, LastWrite } from '../queries/fenced-write.js'
 import type { Found, WantedKey } from '../queries/key-claim.js'
+import type { keyWithdraw, WithdrawnClaim } from '../queries/key-withdraw.js'
 import { Batcher } from './batcher.js'
 
 export interface BatchOptions {
@@ -19,12 +21,15 @@ export interface BatchOptions {
 
 interface Verbs {
   readonly claim: {
-    one(db: Queryable, wanted: WantedKey): Promise<Found | undefined>
+    one(db: Bounded, id: string, claim: KeyClaim): Promise<Found | undefined>
     many(db: Statements, wanted: readonly WantedKey[]): Promise<readonly (Found | undefined)[]>
   }
   readonly finish: FencedWriter<KeyFinish>
   readonly release: FencedWriter<KeyRelease>
 }
+
+/** Two batches of a kind are under way at once, each with its copies on the way to the driver. */
+const maxBytes = 4 * 1024 * 1024
 
 /** More than a statement takes, unless it waits for a lock or the database has trouble. */
 const slowMs = 200
@@ -37,32 +42,83 @@ export function batchedVerbs(db: Statements, { claim, finish, release }: Verbs, 
   }
   const traffic = { statements: 0 }
   // What is no trouble with the way to the database may be one row's fault, or that of a row that somebody has locked.
-  const limits = { traffic, maxRows, maxInFlight, slowMs, isOfOne: (error: unknown) => !isConnectionFailure(error) || isImpatience(error) }
+  const limits = {
+    db,
+    traffic,
+    maxRows,
+    maxBytes,
+    maxInFlight,
+    slowMs,
+    isOfOne: (error: unknown) => !isConnectionFailure(error) || isImpatience(error),
+  }
   const claims = new Batcher<WantedKey, Found | undefined>({
     ...limits,
     idOf: ({ id }) => id,
     // A duplicate that waited with the first one finds the key as that one left it: it is not its own.
-    shared: (found) => found && { ...found, inserted: false },
-    one: (wanted) => claim.one(db, wanted),
-    many: (wanted) => claim.many(db, wanted),
+    // Each gets bytes of its own: one caller may change what it is given.
+    shared: (found) => found && { ...found, inserted: false, record: copyOf(found.record) },
+    bytesOf: ({ claim: { request } }) => request?.length ?? 0,
+    one: (bounded, { id, claim: wanted }) => claim.one(bounded, id, wanted),
+    many: (bounded, wanted) => claim.many(bounded, wanted),
   })
-  const finishes = writes(finish)
-  const releases = writes(release)
+  const finishes = writes(finish, ({ answer, steps, jobs }) => answer.body.length + bytesAlong({ steps, jobs }))
+  const releases = writes(release, bytesAlong)
 
   return {
-    find: (wanted: WantedKey): Promise<Found | undefined> => claims.submit(wanted),
-    finish: (params: KeyFinish): Promise<AdvanceResult> => finishes.submit(params),
-    release: (params: KeyRelease): Promise<AdvanceResult> => releases.submit(params),
+    find: (bounded: Bounded, id: string, wanted: KeyClaim): Promise<Found | undefined> =>
+      claims.submit({ id, claim: wanted }, bounded.until),
+    finish: (bounded: Bounded, params: KeyFinish): Promise<AdvanceResult> => finishes.submit(params, bounded.until),
+    release: (bounded: Bounded, params: KeyRelease): Promise<AdvanceResult> => releases.submit(params, bounded.until),
   }
 
   function writes<Params extends { readonly lease: { readonly id: string } }>(
     writer: FencedWriter<Params>,
+    bytesOf: (params: Params) => number,
   ): Batcher<Params, AdvanceResult> {
     return new Batcher({
       ...limits,
       idOf: ({ lease }) => lease.id,
-      one: (params) => writer.one(db, params),
-      many: (params) => writer.many(db, params),
+      bytesOf,
+      one: (bounded, params) => writer.one(bounded, params),
+      many: (bounded, params) => writer.many(bounded, params),
     })
+  }
+}
+
+/**
+ * Withdrawals share statements also where `batch` is off: they come in thousands when the database is back, and nothing may stand behind them. None of
+ * them waits for a lock, so a statement that loses its patience says nothing of one key.
+ */
+export function batchedWithdrawals(db: Statements, withdraw: ReturnType<typeof keyWithdraw>) {
+  return new Batcher<WithdrawnClaim, WithdrawResult>({
+    db,
+    traffic: { statements: 0 },
+    maxRows: 256,
+    maxBytes,
+    maxInFlight: 2,
+    slowMs,
+    idOf: ({ owner }) => owner,
+    bytesOf: () => 0,
+    isOfOne: (error) => !isConnectionFailure(error),
+    one: async (bounded, claim) => (await withdraw(bounded, [claim]))[0] as WithdrawResult,
+    many: withdraw,
+  })
+}
+
+type WithdrawResult = Awaited<ReturnType<Store['keyWithdraw']>>
+
+function bytesAlong({ steps = [], jobs = [] }: Pick<LastWrite, 'steps' | 'jobs'>): number {
+  return [...steps.map(({ result }) => result?.length ?? 0), ...jobs.map(({ payload }) => payload.length)].reduce(
+    (sum, each) => sum + each,
+    0,
+  )
+}
+
+function copyOf(record: KeyRecord): KeyRecord {
+  const { answer, request } = record
+  return {
+    ...record,
+    request: request && new Uint8Array(request),
+    answer: answer && { ...answer, headers: answer.headers.map(([name, value]) => [name, value]), body: new Uint8Array(answer.body) },
   }
 }

@@ -9,6 +9,14 @@ interface Item {
   readonly number: number
 }
 
+/** What these tests have no use for. */
+const untouched = {
+  db: { query: async () => [] },
+  traffic: { statements: 0 },
+  maxBytes: 1_000,
+  bytesOf: () => 0,
+}
+
 /** Statements that end when the test says so. */
 function setup(changes: Partial<BatcherParts<Item, string>> = {}) {
   const sent: { items: Item[]; answer(results?: (string | typeof askAlone)[]): void; fail(error: Error): void }[] = []
@@ -18,18 +26,18 @@ function setup(changes: Partial<BatcherParts<Item, string>> = {}) {
       sent.push({ items: [...items], answer: (given = results) => resolve(given), fail: reject })
     })
   const batcher = new Batcher<Item, string>({
-    traffic: { statements: 0 },
+    ...untouched,
     maxRows: 4,
     maxInFlight: 1,
     slowMs: 600_000,
     idOf: ({ id }) => id,
-    one: async (item) => (await send([item]))[0] as string,
-    many: send,
+    one: async (_, item) => (await send([item]))[0] as string,
+    many: (_, items) => send(items),
     isOfOne: (error) => (error as Error).message === 'one of them',
     ...(changes as object),
   } as BatcherParts<Item, string>)
   const turn = () => new Promise(setImmediate)
-  const submit = (...ids: string[]) => ids.map((id, number) => batcher.submit({ id, number }))
+  const submit = (...ids: string[]) => ids.map((id, number) => batcher.submit({ id, number }, Number.POSITIVE_INFINITY))
   const idsOf = () => sent.map(({ items }) => items.map(({ id }) => id).join(''))
   return { batcher, sent, turn, submit, idsOf }
 }
@@ -221,13 +229,13 @@ test('answers everybody, with their own answer, whatever comes and goes', async 
       async (ids, ends, maxRows, maxInFlight) => {
         let statements = 0
         const batcher = new Batcher<Item, string>({
-          traffic: { statements: 0 },
+          ...untouched,
           maxRows,
           maxInFlight,
           slowMs: 600_000,
           idOf: ({ id }) => id,
-          one: async ({ id, number }) => `${id}:${number}`,
-          async many(items) {
+          one: async (_, { id, number }) => `${id}:${number}`,
+          async many(_, items) {
             expect(items.length).toBeLessThanOrEqual(maxRows)
             expect(new Set(items.map(({ id }) => id)).size).toBe(items.length)
             const end = ends[statements++ % ends.length]
@@ -237,7 +245,7 @@ test('answers everybody, with their own answer, whatever comes and goes', async 
           },
           isOfOne: () => true,
         })
-        const answers = await Promise.all(ids.map((id, number) => batcher.submit({ id, number })))
+        const answers = await Promise.all(ids.map((id, number) => batcher.submit({ id, number }, Number.POSITIVE_INFINITY)))
         expect(answers).toEqual(ids.map((id, number) => `${id}:${number}`))
       },
     ),
@@ -256,4 +264,45 @@ describe('arrayLiteral', () => {
   ])('%j', (values, literal) => {
     expect(arrayLiteral(values)).toBe(literal)
   })
+})
+
+describe('a place in the queue', () => {
+  test('ends with the caller who has it, and what was given up is never sent', async () => {
+    const { batcher, sent, turn, idsOf, submit } = setup()
+    submit('a')
+    await turn()
+    const until = performance.now() + 1
+    const late = batcher.submit({ id: 'b', number: 0 }, until)
+    submit('c')
+    await waitUntil('its caller has gone', () => performance.now() > until)
+    sent[0]?.answer()
+    await expect(late).rejects.toMatchObject({ code: 'store_timeout', neverSent: true })
+    await waitUntil('c is sent', () => idsOf().includes('c'))
+    expect(idsOf()).toEqual(['a', 'c'])
+  })
+
+  test('ends while the statements before it hang', async () => {
+    const { batcher, turn, idsOf, submit } = setup({ slowMs: 20 })
+    submit('a')
+    await turn()
+    // The statement before it does not count any more after 20 ms, and this one's caller has gone by then.
+    const late = batcher.submit({ id: 'b', number: 0 }, performance.now() + 1)
+    await expect(late).rejects.toMatchObject({ code: 'store_timeout', neverSent: true })
+    expect(idsOf()).toEqual(['a'])
+  })
+})
+
+test('a statement has no more bytes than fit, and one that is too large goes alone', async () => {
+  const { sent, turn, submit, idsOf } = setup({ bytesOf: ({ id }) => (id === 'x' ? 5_000 : 400), maxRows: 100 })
+  submit('a')
+  await turn()
+  const rest = submit('b', 'c', 'd', 'x', 'e')
+  for (let index = 0; index < 5; index += 1) {
+    sent[index]?.answer()
+    await turn()
+    await turn()
+    await turn()
+  }
+  await Promise.all(rest)
+  expect(idsOf()).toEqual(['a', 'bc', 'de', 'x'])
 })

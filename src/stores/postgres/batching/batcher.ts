@@ -1,3 +1,7 @@
+import { storeTimeout } from '../../../core/errors.js'
+import { Bounded } from '../bounded.js'
+import type { Statements } from '../plans.js'
+
 /** The batches that a store has under way, of all kinds. */
 interface Traffic {
   statements: number
@@ -10,28 +14,34 @@ export const askAlone = Symbol('ask alone')
 const worthAStatement = 32
 
 export interface BatcherParts<Item, Result> {
+  readonly db: Statements
   readonly traffic: Traffic
   /** The most rows of one statement. */
   readonly maxRows: number
+  /** The most bytes of one statement, unless an item has more by itself: they are in memory several times over while it is sent. */
+  readonly maxBytes: number
   /** The most statements at the same time. */
   readonly maxInFlight: number
   /** A statement that takes longer than this does not count any more: it may stand behind a lock, and others must not stand behind it. */
   readonly slowMs: number
   /** Items of the same id are one row of a statement, at most. */
   idOf(item: Item): string
+  bytesOf(item: Item): number
   /**
    * What the answer to one item means for another one of the same id that waited with it. Undefined: such items go one after the other.
    */
   shared?(result: Result): Result
-  one(item: Item): Promise<Result>
+  one(db: Bounded, item: Item): Promise<Result>
   /** Answers for each item in its place. */
-  many(items: readonly Item[]): Promise<readonly (Result | typeof askAlone)[]>
+  many(db: Bounded, items: readonly Item[]): Promise<readonly (Result | typeof askAlone)[]>
   /** True for an error that may be the fault of one item: then each is asked about alone, and has its own error. */
   isOfOne(error: unknown): boolean
 }
 
 interface Waiting<Item, Result> {
   readonly item: Item
+  /** When its caller stops waiting, by `performance.now()`. Then it is not sent any more. */
+  readonly until: number
   resolve(result: Result): void
   reject(error: unknown): void
   /** Others of the same id. */
@@ -55,9 +65,9 @@ export class Batcher<Item, Result> {
     this.#parts = parts
   }
 
-  submit(item: Item): Promise<Result> {
+  submit(item: Item, until: number): Promise<Result> {
     return new Promise((resolve, reject) => {
-      this.#queue.push({ item, resolve, reject })
+      this.#queue.push({ item, until, resolve, reject })
       this.#plan()
     })
   }
@@ -75,6 +85,7 @@ export class Batcher<Item, Result> {
     this.#isPlanned = true
     const send = () => {
       this.#isPlanned = false
+      this.#dropLate()
       const maxRows = this.#share()
       while (this.#queue.length > 0 && this.#inFlight.size < this.#parts.maxInFlight) void this.#send(this.#take(maxRows))
       if (this.#queue.length > 0) this.#watch()
@@ -83,7 +94,16 @@ export class Batcher<Item, Result> {
     else setImmediate(send)
   }
 
-  /** A statement that takes too long does not count any more. Asked only while somebody waits for its place. */
+  /** Rejects items whose caller no longer waits: they are not sent. */
+  #dropLate(): void {
+    const now = performance.now()
+    if (!this.#queue.some(({ until }) => until <= now)) return
+    const late = this.#queue.filter(({ until }) => until <= now)
+    this.#queue = this.#queue.filter(({ until }) => until > now)
+    for (const { reject } of late) reject(storeTimeout({ neverSent: true }))
+  }
+
+  /** A statement that takes too long does not count any more. Asked only while there are items that wait for its place. */
   #watch(): void {
     if (this.#isWatched) return
     this.#isWatched = true
@@ -92,6 +112,7 @@ export class Batcher<Item, Result> {
     const timer = setTimeout(
       () => {
         this.#isWatched = false
+        this.#dropLate()
         for (const flight of this.#inFlight) if (performance.now() - flight.since >= slowMs) this.#inFlight.delete(flight)
         if (this.#queue.length > 0) this.#plan()
       },
@@ -102,18 +123,25 @@ export class Batcher<Item, Result> {
 
   /** Those that have waited longest, each id once: a second one shares the answer, or goes with the next batch. */
   #take(maxRows: number): Waiting<Item, Result>[] {
-    const { idOf, shared } = this.#parts
+    const { idOf, bytesOf, shared, maxBytes } = this.#parts
     if (this.#queue.length === 1) return this.#queue.splice(0)
     const batch = new Map<string, Waiting<Item, Result>>()
     const left: Waiting<Item, Result>[] = []
+    let bytes = 0
     for (const waiting of this.#queue) {
       const id = idOf(waiting.item)
       const first = batch.get(id)
       if (first && shared) {
         first.companions ??= []
         first.companions.push(waiting)
-      } else if (first || batch.size >= maxRows) left.push(waiting)
-      else batch.set(id, waiting)
+        continue
+      }
+      const more = bytesOf(waiting.item)
+      if (first || batch.size >= maxRows || (batch.size > 0 && bytes + more > maxBytes)) left.push(waiting)
+      else {
+        batch.set(id, waiting)
+        bytes += more
+      }
     }
     this.#queue = left
     return [...batch.values()]
@@ -146,7 +174,10 @@ export class Batcher<Item, Result> {
     const { many, isOfOne } = this.#parts
     let results: readonly (Result | typeof askAlone)[]
     try {
-      results = await many(batch.map(({ item }) => item))
+      results = await many(
+        this.#boundFor(batch),
+        batch.map(({ item }) => item),
+      )
     } catch (error) {
       for (const waiting of batch) {
         if (isOfOne(error)) void this.#ask(waiting)
@@ -162,9 +193,16 @@ export class Batcher<Item, Result> {
     }
   }
 
+  /** The latest deadline of the batch. */
+  #boundFor(batch: readonly Waiting<Item, Result>[]): Bounded {
+    let until = 0
+    for (const waiting of batch) for (const each of [waiting, ...(waiting.companions ?? [])]) until = Math.max(until, each.until)
+    return new Bounded(this.#parts.db, { timeoutMs: until - performance.now() })
+  }
+
   /** In a statement of its own. */
   #ask(waiting: Waiting<Item, Result>): Promise<void> {
-    return this.#parts.one(waiting.item).then(
+    return this.#parts.one(this.#boundFor([waiting]), waiting.item).then(
       (result) => this.#answer(waiting, result),
       (error: unknown) => this.#fail(waiting, error),
     )

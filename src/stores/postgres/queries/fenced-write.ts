@@ -1,13 +1,17 @@
+import { storeTimeout } from '../../../core/errors.js'
 import type { KeyState, Lease } from '../../../core/record.js'
 import type { AdvanceResult, JobRecord, StepRecord } from '../../../core/store.js'
 import { type BatchRows, batchRows, byColumn, type Columns, type Value } from '../batching/batch-rows.js'
 import { askAlone } from '../batching/batcher.js'
-import type { Queryable, Row } from '../connections/connection.js'
+import type { Bounded } from '../bounded.js'
+import type { Row, SentValue } from '../connections/connection.js'
 import type { Statements } from '../plans.js'
 import type { Tables } from '../tables.js'
+import { freeKey, onceUnlocked, thisKey } from './free-key.js'
 import { patience } from './key-claim.js'
 import { inKeyOrder } from './key-list.js'
-import { audited, idsOf, noted, together as writtenTogether } from './together.js'
+import { isMarked, readStanding, standingOf } from './standing.js'
+import { audited, idsOf, together as writtenTogether } from './together.js'
 
 /** What every last write has. */
 export interface LastWrite {
@@ -18,7 +22,7 @@ export interface LastWrite {
 }
 
 export interface FencedWriter<Params> {
-  one(db: Queryable, params: Params): Promise<AdvanceResult>
+  one(db: Bounded, params: Params): Promise<AdvanceResult>
   /** In one statement. A row that was written before, or that is lost, is asked about alone. */
   many(db: Statements, params: readonly Params[]): Promise<readonly (AdvanceResult | typeof askAlone)[]>
 }
@@ -51,19 +55,29 @@ export function fencedWrite<Params extends LastWrite, Name extends string>(
   const { keys } = tables
   const names = Object.keys(columns) as Name[]
   const held: Columns<Params> = { ...leaseColumns, state: { type: 'text', of: stateOf } }
+  const changed: Columns<Params> = { state: held.state as Columns<Params>[string], ...columns }
   const all: Columns<Params> = { ...held, ...columns }
-  const value = byColumn(names, (name, index) => `$${index + 7}::${columns[name].type}`)
-  const lease = 'tenant = $1 and id = $2::uuid and incarnation = $3::uuid and fence = $4 and owner = $5::uuid'
+  const value = byColumn(names, (name, index) => `$${index + 8}::${columns[name].type}`)
+  const lease = 'key.incarnation = $3::uuid and key.fence = $4 and key.owner = $5::uuid'
+  const before = freeKey(tables, `${lease} and key.state = 'processing' and ${isMarked('$7')}`)
   const write = (more = '') => `
-      update ${keys} set state = $6, locked_until = null, ${assignments(value)}${more}
-      where ${lease} and state = 'processing'
-      returning tenant, id, incarnation, fence, state, reason`
+      update ${keys} as key set state = $6, locked_until = null, ${assignments(value)}${more}
+      from free where ${thisKey}
+      returning key.tenant, key.id, key.incarnation, key.fence, key.state, key.reason`
   const note = { what: `case state when 'pending' then 'released' else state end`, detail: 'reason' }
-  const alone = noted(tables, write(), note)
-  const count = 6 + names.length
+  const alone = `with ${before}, done as (${write()}
+    )${audited(tables, 'done', note)}
+    select from done`
+  const count = 7 + names.length
   // The last step that comes along is the last one committed: the next holder sees by the recovery point that there are steps to read.
   const pointAfter = (lastStep: string) => `, recovery_point = coalesce(${lastStep}, recovery_point)`
-  const withSteps = writtenTogether(tables, { write: write(pointAfter(`$${count + 1}::text`)), parameters: count + 1, noted: note })
+  const withSteps = writtenTogether(tables, {
+    before,
+    write: write(pointAfter(`$${count + 1}::text`)),
+    parameters: count + 1,
+    noted: note,
+    returned: 'select from done',
+  })
   const plainRows = batchRows<Params, string>('held', all)
   const batch = `with done as (${writeMany(plainRows)}
     )${audited(tables, 'done', note)}
@@ -75,18 +89,29 @@ export function fencedWrite<Params extends LastWrite, Name extends string>(
     noted: note,
     returned: writtenIds(rowsWithSteps.parameters + 1),
   })
-  const repeated = `select from ${keys} where ${lease} and state = $6`
+  const standing = standingOf(tables, lease, '$6', 'key.state = $7')
 
   return {
     async one(db, params) {
       const { steps = [], jobs = [] } = params
       const plain = isPlain(params)
       const { text, values } = plain ? { text: alone, values: [] } : withSteps([{ id: params.lease.id, steps, jobs }])
-      const done = await db.query(text, [...valuesOf(all, params), ...(plain ? [] : [lastOf(params)]), ...values], true)
-      if (done.length > 0) return 'done'
-      // The same write again, because its acknowledgement was lost? Then the row is as it was left.
-      const before = await db.query(repeated, valuesOf(held, params))
-      return before.length > 0 ? 'repeated' : 'lost'
+      const { mark = '' } = db
+      const [state, ...changes] = valuesOf(changed, params)
+      const sent = [
+        ...valuesOf(leaseColumns, params),
+        state,
+        mark,
+        ...changes,
+        ...(plain ? [] : [lastOf(params)]),
+        ...values,
+      ] as SentValue[]
+      const result = await onceUnlocked(db, async () => {
+        if ((await db.query(text, sent, { often: true })).length > 0) return 'done'
+        return readStanding(await db.query(standing, [...valuesOf(leaseColumns, params), mark, state] as SentValue[]))
+      })
+      if (result === 'locked') throw storeTimeout()
+      return result
     },
 
     async many(db, params) {
@@ -95,7 +120,7 @@ export function fencedWrite<Params extends LastWrite, Name extends string>(
       const { text, values } = params.every(isPlain)
         ? { text: batch, values: [...plainRows.valuesOf(rows), count] }
         : together(params, [...rowsWithSteps.valuesOf(rows), count])
-      const [{ ids }] = (await db.query(text, values, true)) as [Row]
+      const [{ ids }] = (await db.query(text, values, { often: true })) as [Row]
       if (ids === null) return params.map(() => 'done')
       const done = new Set((ids as string).split(' '))
       return params.map(({ lease }) => (done.has(lease.id) ? 'done' : askAlone))

@@ -1,5 +1,6 @@
 import type { JobRef } from '../../../core/store.js'
 import type { Row } from '../connections/connection.js'
+import { deadMs } from './job-row.js'
 import { epochMs } from './key-row.js'
 
 /**
@@ -47,7 +48,7 @@ export const jobColumns = `
     .map(([state, condition]) => `when ${condition} then '${state}'`)
     .join(' ')} end as state,
   ${epochMs('job.staged_at')} as staged_at, case when job.due_at > '-infinity' then ${epochMs('job.due_at')} end as due_at,
-  ${epochMs('job.locked_until')} as lease_until, ${epochMs('job.dead_at')} as dead_at`
+  ${epochMs('job.locked_until')} as lease_until, ${deadMs} as dead_at`
 
 export function jobSummaryOf(row: Row): JobSummary {
   return {

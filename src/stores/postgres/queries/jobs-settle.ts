@@ -1,60 +1,64 @@
-import type { JobSettlement, WriteResult } from '../../../core/store.js'
+import type { JobSettlement, SettleResult } from '../../../core/store.js'
 import { arrayLiteral } from '../batching/array-literal.js'
 import type { Queryable } from '../connections/connection.js'
 import type { Tables } from '../tables.js'
-import { after } from './key-row.js'
+import { later, sentArray, unlocked } from './job-row.js'
 
 /**
  * Says what became of jobs, in one statement. The token is the fence: a relay whose lease ran out, and whose job was taken by another one,
- * changes nothing. Nothing is asked of the lease's time: one that is late but was not replaced may still settle.
+ * changes nothing. Nothing is asked of the lease's time: one that is late but was not replaced may still settle. It waits for no row that is
+ * locked; what it did not write is looked at in a second statement, which is rarely needed.
  */
-export function jobsSettle({ jobs, distributed }: Tables) {
-  const wanted = `
-    select * from unnest($1::text::text[], $2::text::uuid[], $3::text::uuid[], $4::text::text[], $5::text::float8[], $6::text::text[])
-      as wanted (tenant, id, token, outcome, due_ms, error)`
-  const isHeld = 'job.tenant = wanted.tenant and job.id = wanted.id and job.token = wanted.token'
-  // By the place of the row: the planner can then only go by the primary key, also in a table of which it knows nothing.
-  const places = `array(
-        select job.place from wanted cross join lateral (
-          select job.ctid as place from ${jobs} as job where ${isHeld} offset 0
-        ) as job
-        where wanted.outcome = 'delivered')`
-  // A take that came between the look and the delete has another token.
-  const gone = distributed
-    ? `delete from ${jobs} as job using wanted where wanted.outcome = 'delivered' and ${isHeld}`
-    : `delete from ${jobs} as job where job.ctid = any (${places}) and job.token = any (array(select distinct token from wanted))`
+export function jobsSettle(tables: Tables) {
+  const { jobs } = tables
+  const types = { tenant: 'text', id: 'uuid', token: 'uuid', outcome: 'text', due_ms: 'float8', error: 'text' }
+  const arrays = Object.values(types).map((type, index) => sentArray(`$${index + 1}`, type))
+  const isHeld = (row: string) => `job.tenant = ${row}.tenant and job.id = ${row}.id and job.token = ${row}.token`
+  // Arrays without nulls: `array_nulls` may be off.
   const text = `
-    with wanted as materialized (${wanted}
+    with wanted as (
+      select * from unnest(${arrays.join(', ')}) as wanted (${Object.keys(types).join(', ')})
+    ), held as materialized (${unlocked(tables, isHeld('wanted'))}
     ), gone as (
-      ${gone}
-      returning job.id
+      delete from ${jobs} as job using held where held.outcome = 'delivered' and ${isHeld('held')}
+      returning job.tenant, job.id
     ), kept as (
       update ${jobs} as job
       set token = null, locked_until = null,
-          due_at = case wanted.outcome when 'retry' then ${after('clock_timestamp()', 'wanted.due_ms')} else job.due_at end,
-          dead_at = case wanted.outcome when 'dead' then clock_timestamp() end,
-          attempts = case wanted.outcome when 'release' then job.attempts - 1 else job.attempts end,
-          last_error = coalesce(wanted.error, job.last_error)
-      from wanted
-      where wanted.outcome <> 'delivered' and ${isHeld}
-      returning job.id
+          due_at = case held.outcome when 'retry' then ${later('clock.time', 'held.due_ms')} else job.due_at end,
+          dead_at = case held.outcome when 'dead' then clock.time end,
+          attempts = case held.outcome when 'release' then job.attempts - 1 else job.attempts end,
+          last_error = case when held.outcome in ('retry', 'dead') then held.error else job.last_error end
+      from held, (select statement_timestamp() as time) as clock
+      where held.outcome <> 'delivered' and ${isHeld('held')}
+      returning job.tenant, job.id
     )
-    select id::text as id from gone union all select id::text as id from kept`
+    select tenant, id::text as id from gone union all select tenant, id::text as id from kept`
+  const stillHeld = `
+    select job.tenant, job.id::text as id
+    from unnest(${arrays.slice(0, 3).join(', ')}) as wanted (tenant, id, token) join ${jobs} as job on ${isHeld('wanted')}`
 
-  return async (db: Queryable, settled: readonly JobSettlement[]): Promise<WriteResult[]> => {
-    const rows = await db.query(
+  return async (db: Queryable, settled: readonly JobSettlement[]): Promise<SettleResult[]> => {
+    const refs = (list: readonly JobSettlement[]) => [
+      arrayLiteral(list.map(({ tenant }) => tenant)),
+      arrayLiteral(list.map(({ id }) => id)),
+      arrayLiteral(list.map(({ token }) => token)),
+    ]
+    const written = await db.query(
       text,
       [
-        arrayLiteral(settled.map(({ tenant }) => tenant)),
-        arrayLiteral(settled.map(({ id }) => id)),
-        arrayLiteral(settled.map(({ token }) => token)),
+        ...refs(settled),
         arrayLiteral(settled.map(({ as }) => as)),
-        arrayLiteral(settled.map((job) => (job.as === 'retry' ? job.dueInMs : null))),
-        arrayLiteral(settled.map((job) => ('error' in job ? job.error : null))),
+        arrayLiteral(settled.map((job) => (job.as === 'retry' ? job.dueInMs : 0))),
+        arrayLiteral(settled.map((job) => ('error' in job ? job.error : ''))),
       ],
-      true,
+      { often: true },
     )
-    const done = new Set(rows.map(({ id }) => id as string))
-    return settled.map(({ id }) => (done.has(id) ? 'done' : 'lost'))
+    const done = new Set(written.map(nameOf))
+    const others = settled.filter((job) => !done.has(nameOf(job)))
+    const locked = new Set(others.length === 0 ? [] : (await db.query(stillHeld, refs(others))).map(nameOf))
+    return settled.map((job) => (done.has(nameOf(job)) ? 'done' : locked.has(nameOf(job)) ? 'locked' : 'lost'))
   }
 }
+
+const nameOf = ({ tenant, id }: { readonly tenant?: string; readonly id?: string }) => `${tenant} ${id}`

@@ -1,11 +1,23 @@
 import type { KeyRecord } from '../../../core/record.js'
 import type { KeyClaim } from '../../../core/store.js'
 import { batchRows, byColumn, type Columns } from '../batching/batch-rows.js'
-import type { Queryable, Row } from '../connections/connection.js'
+import type { Bounded } from '../bounded.js'
+import type { Row } from '../connections/connection.js'
 import { type Statements, tableBytes } from '../plans.js'
 import type { Tables } from '../tables.js'
 import { inKeyOrder } from './key-list.js'
-import { afterRetention, type Beginning, databaseNow, recordColumns, recordOf, retentionValue } from './key-row.js'
+import {
+  afterRetention,
+  answerSize,
+  type Beginning,
+  databaseNow,
+  recordColumns,
+  recordOf,
+  requestSize,
+  retentionValue,
+  smallAnswer,
+  smallRequest,
+} from './key-row.js'
 import { audited, idsOf } from './together.js'
 
 /** What the claim found, and the database's time when it looked. `inserted`: the row is new, and ours. */
@@ -13,6 +25,18 @@ export interface Found {
   readonly record: KeyRecord
   readonly inserted: boolean
   readonly now: number
+  /** The bytes of what the record has, but is too large to come along. */
+  readonly left: { readonly answer: number; readonly request: number }
+}
+
+const nothingLeft = { answer: 0, request: 0 } as const
+
+export function foundIn(row: Row, now: number): Found {
+  return { record: recordOf(row), inserted: false, now, left: { answer: row.answer_left, request: row.request_left } }
+}
+
+function begun(claim: KeyClaim, id: string, begin: Beginning, now: number): Found {
+  return { record: begunBy(claim, id, begin, now), inserted: true, now, left: nothingLeft }
 }
 
 export interface WantedKey {
@@ -53,26 +77,43 @@ export const patience = `(select set_config('lock_timeout', '${lockTimeout}', tr
  * transaction that is changing the row.
  *
  * Comes back empty when another transaction commits the same key between this statement's snapshot and its insert:
- * then the row is there for the next look.
+ * then the row is there for the next look. Behind a transaction that has inserted the key and is still open it waits, up to `lock_timeout`.
  */
 export function keyClaim(tables: Tables, begin: Beginning) {
-  const { keys } = tables
   const parameters = begin.async ? names.slice(0, -1) : names
-  const text = `
-    with existing as (
-      select * from ${keys} where tenant = ${alone.tenant} and id = ${alone.id}
-    ), inserted as (${insertion(tables, begin, alone, { where: 'not exists (select from existing)' })}
-    )${audited(tables, 'inserted', { what: begin.what, detail: 'null::text' })}
-    select exists (select from inserted) as inserted, ${tableBytes(keys)}, ${databaseNow}, ${recordColumns}
-    from (select) as one left join existing on true`
+  const text = claimText(tables, begin, { patience: `select set_config('lock_timeout', '${lockTimeout}', true)`, end: '' })
+  // A transaction of the user's own gets its setting back.
+  const within = claimText(tables, begin, {
+    patience: `select before, set_config('lock_timeout', $${parameters.length + 1}::text, true)
+      from (select current_setting('lock_timeout') as before offset 0) as setting`,
+    end: `cross join lateral (select set_config('lock_timeout', patience.before, always.inserted is not null) from patience offset 0) as restored`,
+  })
 
-  return async (db: Queryable, id: string, claim: KeyClaim): Promise<Found | undefined> => {
+  return async (db: Bounded, id: string, claim: KeyClaim, { isWithin = false } = {}): Promise<Found | undefined> => {
     const wanted = { id, claim }
     const values = parameters.map((name) => columns[name].of(wanted))
-    const [row] = (await db.query(text, values, true)) as [Row]
-    if (row.inserted) return { record: begunBy(claim, id, begin, row.now), inserted: true, now: row.now }
-    return row.id === null ? undefined : { record: recordOf(row), inserted: false, now: row.now }
+    const waitMs = Math.max(1, Math.floor(db.leftMs() * shareOfWait))
+    const [row] = (await (isWithin
+      ? db.query(within, [...values, `${waitMs}ms`], { often: true })
+      : db.query(text, values, { often: true }))) as [Row]
+    if (row.inserted) return begun(claim, id, begin, row.now)
+    return row.id === null ? undefined : foundIn(row, row.now)
   }
+}
+
+/** The server gives up first, so that the connection is in a known state, and the user's transaction can go on. */
+const shareOfWait = 0.9
+
+function claimText(tables: Tables, begin: Beginning, { patience, end }: { readonly patience: string; readonly end: string }): string {
+  const { keys } = tables
+  return `
+    with patience as materialized (${patience}
+    ), existing as (
+      select key.* from patience, ${keys} as key where key.tenant = ${alone.tenant} and key.id = ${alone.id}
+    ), inserted as (${insertion(tables, begin, alone, { where: 'not exists (select from existing)' })}
+    )${audited(tables, 'inserted', { what: begin.what, detail: 'null::text' })}
+    select always.inserted, ${tableBytes(keys)}, ${databaseNow}, ${recordColumns()}
+    from (select exists (select from inserted) as inserted offset 0) as always left join existing on true ${end}`
 }
 
 /**
@@ -93,24 +134,57 @@ export function keysClaim(tables: Tables, begin: Beginning) {
       left join lateral (select * from ${keys} as key where key.tenant = wanted.tenant and key.id = wanted.id offset 0) as key on true,
            ${patience}
     ), inserted as (${insertion(tables, begin, ofBatch, { from: 'looked, ', where: 'looked.id is null' })}
+    ), known as materialized (
+      select looked.*, ${soFar} as so_far from looked where looked.id is not null
     )${audited(tables, 'inserted', { what: begin.what, detail: 'null::text' })}
-    select new.bytes, new.now, case when new.count < (select count(*) from looked where id is null) then ${idsOf('inserted')} end as ids,
-           ${recordColumns}
-    from (select count(*) as count, ${tableBytes(keys)}, ${databaseNow} from inserted) as new left join looked on looked.id is not null`
+    select new.bytes, new.now, new.count < (select count(*) from looked where id is null) as lost,
+           ${inFirstRow} and new.count < (select count(*) from looked where id is null) then ${idsOf('inserted')} end as ids,
+           ${inFirstRow} then (select string_agg(id::text, ' ') from known where known.so_far > ${mostBytes}) end as others,
+           ${recordColumns()}
+    from (select count(*) as count, ${tableBytes(keys)}, ${databaseNow} from inserted) as new
+         left join known on known.so_far <= ${mostBytes}`
+  const lookAt = batchRows('wanted', { tenant: columns.tenant, id: columns.id })
+  const othersText = `
+    with known as materialized (
+      select key.*, ${soFar} as so_far from ${lookAt.source}
+      cross join lateral (select * from ${keys} as key where key.tenant = wanted.tenant and key.id = wanted.id offset 0) as key
+    )
+    select ${databaseNow}, ${recordColumns(`known.so_far <= ${mostBytesOfLook}`)} from known`
 
   return async (db: Statements, wanted: readonly WantedKey[]): Promise<readonly (Found | undefined)[]> => {
-    const rows = await db.query(text, batch.valuesOf(wanted.toSorted(byKey)), true)
-    const { ids, now } = rows[0] as Row
-    const known = new Map(rows.map((row) => [row.id as string | null, row]))
-    const inserted = ids === null ? null : new Set((ids as string).split(' '))
+    const rows = await db.query(text, batch.valuesOf(wanted.toSorted(byKey)), { often: true })
+    const { now, lost } = rows[0] as Row
+    const others: string | undefined = rows.find((row) => row.others !== null)?.others
+    const ids: string | undefined = rows.find((row) => row.ids !== null)?.ids
+    const known = new Map(rows.filter(({ id }) => id !== null).map((row) => [row.id as string, foundIn(row, now)]))
+    if (others) for (const row of await lookAtOthers(db, wanted, others)) known.set(row.id, foundIn(row, row.now))
+    const inserted = lost ? new Set(ids?.split(' ')) : null
     return wanted.map(({ id, claim }) => {
-      const row = known.get(id)
-      if (row) return { record: recordOf(row), inserted: false, now }
+      const found = known.get(id)
+      if (found) return found
       const isNew = inserted === null || inserted.has(id)
-      return isNew ? { record: begunBy(claim, id, begin, now), inserted: true, now } : undefined
+      return isNew ? begun(claim, id, begin, now) : undefined
     })
   }
+
+  /** Those that were there, and that the statement with the insert had no room for. */
+  function lookAtOthers(db: Statements, wanted: readonly WantedKey[], ids: string): Promise<readonly Row[]> {
+    const others = new Set(ids.split(' '))
+    return db.query(othersText, lookAt.valuesOf(wanted.filter(({ id }) => others.has(id)).toSorted(byKey)), { often: true })
+  }
 }
+
+/** What is about all rows need not come with each of them. */
+const inFirstRow = 'case when (known.so_far is null or known.so_far = (select min(so_far) from known))'
+
+/** What the rows up to this one come to: their answers and requests, and about as much as the rest of a row takes. */
+const soFar = `sum(600 + case when ${answerSize} <= ${smallAnswer} then ${answerSize} else 0 end
+      + case when ${requestSize} <= ${smallRequest} then ${requestSize} else 0 end) over (rows unbounded preceding)`
+
+/** Of a statement that writes: in base64, less than 64 KiB. */
+const mostBytes = 40 * 1024
+/** Of a statement that only reads. */
+const mostBytesOfLook = 4 * 1024 * 1024
 
 const byKey = (one: WantedKey, other: WantedKey) => inKeyOrder(one.claim.tenant, one.id, other.claim.tenant, other.id)
 
@@ -136,7 +210,7 @@ function insertion(
 }
 
 /** The record that a claim has just inserted: all of it is the claim's own word, so none of it is sent back. */
-function begunBy(claim: KeyClaim, id: string, begin: Beginning, now: number): KeyRecord {
+export function begunBy(claim: KeyClaim, id: string, begin: Beginning, now: number): KeyRecord {
   const { tenant, scope, key, owner, afterFailure, fingerprint, request, leaseMs, retention } = claim
   return {
     tenant,
@@ -158,5 +232,6 @@ function begunBy(claim: KeyClaim, id: string, begin: Beginning, now: number): Ke
     answer: null,
     reason: null,
     request,
+    hasRequest: request !== null,
   }
 }

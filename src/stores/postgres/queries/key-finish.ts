@@ -1,7 +1,7 @@
 import type { KeyFinish } from '../../../core/store.js'
 import type { Tables } from '../tables.js'
 import { type FencedWriter, fencedWrite } from './fenced-write.js'
-import { afterRetention, answersOf, retentionValue } from './key-row.js'
+import { afterRetention, afterRetentionOf, answersOf, retentionValue } from './key-row.js'
 
 /** Stores the answer of the holder with the newest fence, and nobody else's. */
 export function keyFinish(tables: Tables): FencedWriter<KeyFinish> {
@@ -22,6 +22,6 @@ export function keyFinish(tables: Tables): FencedWriter<KeyFinish> {
 
 /** When a key that finishes now expires: as its retention says, but not before the floor. `core/retention.ts` in SQL. */
 export function expiryAtFinish(from: string, ms: string, floorMs: string): string {
-  const start = `case when ${from} = 'creation' then created_at else clock_timestamp() end`
-  return `greatest(${afterRetention(`(${start})`, ms)}, ${afterRetention('clock_timestamp()', floorMs)})`
+  const start = `case when ${from} = 'creation' then created_at else statement_timestamp() end`
+  return `greatest(${afterRetentionOf(start, ms)}, ${afterRetention('statement_timestamp()', floorMs)})`
 }

@@ -11,6 +11,6 @@ export function keyRelease(tables: Tables): FencedWriter<KeyRelease> {
       why: { type: 'text', of: ({ reason }) => reason ?? null },
       due_in_ms: { type: 'float8', of: ({ dueInMs = 0 }) => dueInMs },
     },
-    assignments: ({ why, due_in_ms }) => `reason = ${why}, waiting = true, due_at = ${after('clock_timestamp()', due_in_ms)}`,
+    assignments: ({ why, due_in_ms }) => `reason = ${why}, waiting = true, due_at = ${after('statement_timestamp()', due_in_ms)}`,
   })
 }

@@ -1,20 +1,51 @@
 import type { Answer, HeaderPair } from '../../../core/answer.js'
+import { inAscii } from '../../../core/json-text.js'
 import type { KeyRecord } from '../../../core/record.js'
 import type { Row } from '../connections/connection.js'
 
+/** Bytes as a text that no setting of a session and no type parser of a driver changes. */
+const bytesText = (column: string) => `encode(${column}, 'base64')`
+
+const bytesOf = (text: string | null): Uint8Array | null => (text === null ? null : Buffer.from(text, 'base64'))
+
 /** What `answerOf` reads. */
-export const answerColumns = 'answer_status, answer_headers, answer_body, answer_omitted_bytes'
+export const answerColumns = `answer_status, answer_headers, ${bytesText('answer_body')} as answer_body, answer_omitted_bytes`
+
+/** What `bytesOfRequest` reads. */
+export const requestColumn = `${bytesText('request')} as request`
+
+export const requestOf = ({ request }: Row): Uint8Array | null => bytesOf(request)
+
+/** How large the parts of a record are that may be large. Asking for the size of a value does not read it. */
+export const answerSize = '(coalesce(octet_length(answer_body), 0) + coalesce(octet_length(answer_headers), 0))'
+export const requestSize = 'coalesce(octet_length(request), 0)'
 
 /**
- * The columns of a record in types that every driver reads alike: no timestamps, no 64-bit integers, and nothing that a
- * type parser of the user's own is likely to touch. Times are milliseconds since the epoch on the database's clock.
+ * A statement that writes returns no more than 64 KiB: a process that is frozen then keeps it from being committed only while it fits into no buffer on
+ * the way. These sizes ride along, in base64; what is larger is read by a statement of its own.
  */
-export const recordColumns = `
+export const smallAnswer = 32 * 1024
+export const smallRequest = 12 * 1024
+
+/**
+ * The columns of a record in types that every driver reads alike: no timestamps, no bytes, no 64-bit integers, and nothing that a
+ * type parser of the user's own is likely to touch. Times are milliseconds since the epoch on the database's clock. `ridesAlong`: SQL that is
+ * true for a row whose answer and request may come along if they are small.
+ */
+export function recordColumns(ridesAlong = 'true'): string {
+  const hasAnswer = `${ridesAlong} and ${answerSize} <= ${smallAnswer}`
+  const hasRequest = `${ridesAlong} and ${requestSize} <= ${smallRequest}`
+  return `
   tenant, id::text as id, scope, key, state, incarnation::text as incarnation, fence, owner::text as owner,
-  recovery_point, after_failure, async, attempts, fingerprint, reason, request,
+  recovery_point, after_failure, async, attempts, ${bytesText('fingerprint')} as fingerprint, reason,
   ${epochMs('locked_until')} as lease_until, ${epochMs('created_at')} as created_at,
   case when expires_at < 'infinity' then ${epochMs('expires_at')} end as expires_at,
-  ${answerColumns}`
+  case when ${hasRequest} then ${bytesText('request')} end as request,
+  case when not (${hasRequest}) then ${requestSize} else 0 end as request_left,
+  answer_status, answer_omitted_bytes, case when ${hasAnswer} then answer_headers end as answer_headers,
+  case when ${hasAnswer} then ${bytesText('answer_body')} end as answer_body,
+  case when not (${hasAnswer}) then ${answerSize} else 0 end as answer_left`
+}
 
 /** The database's time, which goes on while a statement waits for a lock; `now()` would stand still. */
 export const databaseNow = `${epochMs('clock_timestamp()')} as now`
@@ -30,13 +61,32 @@ export function after(moment: string, ms: string): string {
   return `${moment} + ${ms}::float8 * interval '1 millisecond'`
 }
 
+/**
+ * Whether a lease or a turn has ended. One that ends later than an hour from now, and later than the longest of those who ask, was never so long: the
+ * database's clock was ahead, and was set back.
+ */
+export function isOver(until: string, now: string, longestMs: string): string {
+  return `(${until} <= ${now} or ${until} > ${afterColumn(now, `greatest(${longestMs}::float8, 3600000)`)})`
+}
+
+/** The same for a moment that is in a column, by functions that depend on no setting: Citus takes no others where a column is changed. */
+function afterColumn(moment: string, ms: string): string {
+  return `((${moment}) at time zone 'UTC' + ${ms}::float8 * interval '1 millisecond') at time zone 'UTC'`
+}
+
 /** The same for a retention, in which null is for ever. (Postgres has infinite timestamps, but infinite intervals only from 17 on.) */
 export function afterRetention(moment: string, ms: string): string {
   return `case when ${ms}::float8 is null then 'infinity'::timestamptz else ${after(moment, ms)} end`
 }
 
+/** The same for a moment that is in a column. */
+export function afterRetentionOf(column: string, ms: string): string {
+  return `case when ${ms}::float8 is null then 'infinity'::timestamptz else ${afterColumn(column, ms)} end`
+}
+
 /** When nobody need wait any more for a key that a person lets wait again: its retention, counted anew. */
-export const waitsAnewUntil = `case when reap_after < 'infinity' then greatest(expires_at, clock_timestamp() + (reap_after - created_at))
+export const waitsAnewUntil = `case when reap_after < 'infinity' then greatest(expires_at,
+      (statement_timestamp() at time zone 'UTC' + (reap_after at time zone 'UTC' - created_at at time zone 'UTC')) at time zone 'UTC')
     else expires_at end`
 
 /** The value for `afterRetention`. */
@@ -89,20 +139,21 @@ export function recordOf(row: Row): KeyRecord {
     afterFailure: row.after_failure,
     async: row.async,
     attempts: row.attempts,
-    fingerprint: row.fingerprint,
+    fingerprint: bytesOf(row.fingerprint),
     leaseUntil: row.lease_until,
     createdAt: row.created_at,
     expiresAt: row.expires_at ?? Number.POSITIVE_INFINITY,
-    answer: row.answer_status === null ? null : answerOf(row),
+    answer: row.answer_status === null || row.answer_left > 0 ? null : answerOf(row),
     reason: row.reason,
-    request: row.request,
+    request: bytesOf(row.request),
+    hasRequest: row.request !== null || row.request_left > 0,
   }
 }
 
 export function answerOf(row: Row): Answer {
   const status: number = row.answer_status
   const headers: HeaderPair[] = JSON.parse(row.answer_headers)
-  const body: Uint8Array = row.answer_body ?? new Uint8Array()
+  const body = bytesOf(row.answer_body) ?? new Uint8Array()
   const omittedBytes: number | null = row.answer_omitted_bytes
   return omittedBytes === null ? { status, headers, body } : { status, headers, body, omittedBytes }
 }
@@ -110,7 +161,7 @@ export function answerOf(row: Row): Answer {
 /** What is stored of an answer, with the types of its columns. */
 const answerParts = {
   status: { type: 'smallint', of: ({ status }: Answer) => status },
-  headers: { type: 'text', of: ({ headers }: Answer) => JSON.stringify(headers) },
+  headers: { type: 'text', of: ({ headers }: Answer) => inAscii(JSON.stringify(headers)) },
   body: { type: 'bytea', of: ({ body }: Answer) => (body.length === 0 ? null : body) },
   omitted: { type: 'integer', of: ({ omittedBytes }: Answer) => omittedBytes ?? null },
 } as const

@@ -6,7 +6,7 @@ import { epochMs } from './key-row.js'
 export type SeenKey = Pick<KeyRecord, 'tenant' | 'id' | 'incarnation' | 'fence'>
 
 /** What an operator sees of a key at a glance: all of it but the request, the fingerprint and the answer. */
-export interface KeySummary extends Omit<KeyRecord, 'owner' | 'fingerprint' | 'request' | 'answer'> {
+export interface KeySummary extends Omit<KeyRecord, 'owner' | 'fingerprint' | 'request' | 'hasRequest' | 'answer'> {
   /** When background work looks at it next. Null for a key from before there was any. */
   readonly dueAt: number | null
   /** The call that a parked key waits for somebody's word on. */

@@ -21,9 +21,26 @@ export interface AnsweredKey extends KeySummary {
 /** Where a page begins: after this key. */
 export type KeyPlace = Pick<KeySummary, 'tenant' | 'id'>
 
-/** Keys in the order of the primary key, which finds each page at once, however deep. */
+/** How many bytes of answers a page has, unless a single one is larger. */
+const pageBytes = 4_194_304
+
+export interface KeysPage {
+  readonly keys: readonly AnsweredKey[]
+  /** False if there are no keys after these. */
+  readonly more: boolean
+}
+
+/**
+ * Keys in the order of the primary key, which finds each page at once, however deep. A page has at most `limit` keys, and ends where their answers
+ * are too large together; their sizes are known without reading them.
+ */
 export function keysPage({ keys }: Tables) {
-  return async (db: Queryable, { tenant, scope, kind = 'complete' }: KeysWanted, after: KeyPlace | undefined, limit: number) => {
+  return async (
+    db: Queryable,
+    { tenant, scope, kind = 'complete' }: KeysWanted,
+    after: KeyPlace | undefined,
+    limit: number,
+  ): Promise<KeysPage> => {
     const values: (string | number)[] = [limit]
     const parameter = (value: string) => `$${values.push(value)}`
     const conditions = [keyKinds[kind]]
@@ -31,10 +48,18 @@ export function keysPage({ keys }: Tables) {
     if (tenant !== undefined) conditions.push(`tenant = ${parameter(tenant)}`)
     if (after && tenant !== undefined) conditions.push(`id > ${parameter(after.id)}::uuid`)
     if (after && tenant === undefined) conditions.push(`(tenant, id) > (${parameter(after.tenant)}, ${parameter(after.id)}::uuid)`)
+    const order = 'keys.tenant, keys.id'
+    const bytes = 'coalesce(octet_length(answer_body), 0) + coalesce(octet_length(answer_headers), 0)'
     const rows = await db.query(
-      `select ${summaryColumns}, ${answerColumns} from ${keys} where ${conditions.join(' and ')} order by keys.tenant, keys.id limit $1::integer`,
+      `select ${summaryColumns}, ${answerColumns}, looked from (
+         select keys.*, sum(${bytes}) over (order by ${order}) as bytes_so_far, row_number() over (order by ${order}) as place,
+           (count(*) over ())::float8 as looked
+         from (select * from ${keys} where ${conditions.join(' and ')} order by ${order} limit $1::integer) as keys
+       ) as keys
+       where bytes_so_far <= ${pageBytes} or place = 1 order by ${order}`,
       values,
     )
-    return rows.map((row): AnsweredKey => ({ ...summaryOf(row), answer: row.answer_status === null ? null : answerOf(row) }))
+    const found = rows.map((row): AnsweredKey => ({ ...summaryOf(row), answer: row.answer_status === null ? null : answerOf(row) }))
+    return { keys: found, more: rows.length > 0 && (rows[0]?.looked === limit || rows.length < rows[0]?.looked) }
   }
 }

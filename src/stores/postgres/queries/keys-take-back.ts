@@ -2,6 +2,7 @@ import type { EndedKey } from '../../../core/store.js'
 import { holderGone, outcomeUnknown } from '../../../core/system-answers.js'
 import type { Queryable, Row } from '../connections/connection.js'
 import type { Tables } from '../tables.js'
+import { byHalves } from './halving.js'
 import { keyList, keyListValue } from './key-list.js'
 import { answerValues } from './key-row.js'
 import { audited } from './together.js'
@@ -19,8 +20,8 @@ export function keysTakeBack(tables: Tables) {
   const mustNotRun = `key.after_failure in ('store', 'park')`
   const ifEnded = (value: string) => `case when ${mustNotRun} then ${value} end`
   const text = `
-    with clock as materialized (select clock_timestamp() as time), held as materialized (
-      select key.tenant, key.id, key.locked_until <= (select time from clock) as is_over
+    with held as materialized (
+      select key.tenant, key.id, key.locked_until <= statement_timestamp() as is_over
       from ${keyList('$1')} join ${keys} as key on key.tenant = wanted.tenant and key.id = wanted.id
       where key.state = 'processing'
       order by key.tenant, key.id
@@ -28,14 +29,14 @@ export function keysTakeBack(tables: Tables) {
     ), swept as (
       update ${keys} as key
       set state = case key.after_failure when 'store' then 'failed' when 'park' then 'parked' else 'pending' end,
-          waiting = not ${mustNotRun}, due_at = clock_timestamp(), locked_until = null, reason = $2,
+          waiting = not ${mustNotRun}, due_at = statement_timestamp(), locked_until = null, reason = $2,
           fence = key.fence + 1,
           answer_status = ${ifEnded('$3::smallint')}, answer_headers = ${ifEnded('$4::text')},
           answer_body = ${ifEnded('$5::bytea')}, answer_omitted_bytes = ${ifEnded('$6::integer')},
-          expires_at = case key.after_failure when 'store' then greatest(key.expires_at, clock_timestamp() + ${floor}) else key.expires_at end
+          expires_at = case key.after_failure when 'store' then greatest(key.expires_at, statement_timestamp() + ${floor}) else key.expires_at end
       from held
       where held.is_over and key.tenant = held.tenant and key.id = held.id
-        and key.state = 'processing' and key.locked_until <= clock_timestamp()
+        and key.state = 'processing' and key.locked_until <= statement_timestamp()
       returning key.*
     ), held_on as (
       update ${keys} as key set due_at = key.locked_until from held
@@ -46,13 +47,21 @@ export function keysTakeBack(tables: Tables) {
     union all
     select id::text as id, null, null, null, null, null, null from held_on`
 
-  /** `note`: who wants it, for the trail. */
-  return async (db: Queryable, held: readonly Row[], note: string | null = null): Promise<{ swept: EndedKey[]; seen: Set<string> }> => {
-    if (held.length === 0) return { swept: [], seen: new Set() }
-    const rows = await db.query(text, [keyListValue(held), holderGone, ...answerValues(outcomeUnknown), ...(tables.audit ? [note] : [])])
+  /** `note`: who wants it, for the trail. `errors`: of keys that were refused, which are not among those that were `seen`. */
+  return async (db: Queryable, held: readonly Row[], note: string | null = null): Promise<TakenBack> => {
+    if (held.length === 0) return { swept: [], seen: new Set(), errors: [] }
+    const values = [holderGone, ...answerValues(outcomeUnknown), ...(tables.audit ? [note] : [])]
+    const { results, refused } = await byHalves(held, (part) => db.query(text, [keyListValue(part), ...values]))
+    const rows = results.flat()
     const swept = rows.filter(({ state }) => state !== null)
-    return { swept: swept.map(endedKey), seen: new Set(rows.map(({ id }) => id)) }
+    return { swept: swept.map(endedKey), seen: new Set(rows.map(({ id }) => id)), errors: refused.map(({ error }) => error) }
   }
+}
+
+interface TakenBack {
+  readonly swept: readonly EndedKey[]
+  readonly seen: ReadonlySet<string>
+  readonly errors: readonly unknown[]
 }
 
 export function endedKey({ tenant, scope, key, fence, state, reason }: Row): EndedKey {

@@ -1,6 +1,9 @@
+import { storeTimeout } from '../../../core/errors.js'
 import type { AdvanceResult, StepAdvance } from '../../../core/store.js'
-import type { Queryable } from '../connections/connection.js'
+import type { Bounded } from '../bounded.js'
 import type { Tables } from '../tables.js'
+import { freeKey, onceUnlocked, thisKey } from './free-key.js'
+import { isMarked, readStanding, standingOf } from './standing.js'
 import { together } from './together.js'
 
 /**
@@ -8,20 +11,34 @@ import { together } from './together.js'
  * itself. It also asks for the recovery point before, so that a repeat after a lost acknowledgement cannot apply twice.
  */
 export function stepAdvance(tables: Tables) {
-  const lease = 'tenant = $1 and id = $2::uuid and incarnation = $3::uuid and fence = $4 and owner = $5::uuid'
+  const lease = 'key.incarnation = $3::uuid and key.fence = $4 and key.owner = $5::uuid'
+  const asBefore = `${lease} and key.state = 'processing' and key.recovery_point is not distinct from $6`
   const write = `
-      update ${tables.keys} set recovery_point = $7
-      where ${lease} and state = 'processing' and recovery_point is not distinct from $6
-      returning tenant, id, incarnation, fence, recovery_point`
-  const advancing = together(tables, { write, parameters: 7, noted: { what: `'advanced'`, detail: 'recovery_point' } })
-  const repeated = `select from ${tables.keys} where ${lease} and state = 'processing' and recovery_point = $6`
+      update ${tables.keys} as key set recovery_point = $7 from free where ${thisKey}
+      returning key.tenant, key.id, key.incarnation, key.fence, key.recovery_point`
+  const advancing = together(tables, {
+    before: freeKey(tables, `${asBefore} and ${isMarked('$8')}`),
+    write,
+    parameters: 8,
+    noted: { what: `'advanced'`, detail: 'recovery_point' },
+    returned: 'select from done',
+  })
+  const standing = standingOf(
+    tables,
+    `${lease} and (key.recovery_point is not distinct from $7 or key.recovery_point = $8)`,
+    '$6',
+    `key.state = 'processing' and key.recovery_point = $8`,
+  )
 
-  return async (db: Queryable, { lease, from, to, steps, jobs }: StepAdvance): Promise<AdvanceResult> => {
+  return async (db: Bounded, { lease, from, to, steps, jobs }: StepAdvance): Promise<AdvanceResult> => {
+    const { mark = '' } = db
     const held = [lease.tenant, lease.id, lease.incarnation, lease.fence, lease.owner]
     const { text, values } = advancing([{ id: lease.id, steps, jobs }])
-    const done = await db.query(text, [...held, from, to, ...values], true)
-    if (done.length > 0) return 'done'
-    const before = await db.query(repeated, [...held, to])
-    return before.length > 0 ? 'repeated' : 'lost'
+    const result = await onceUnlocked(db, async () => {
+      if ((await db.query(text, [...held, from, to, mark, ...values], { often: true })).length > 0) return 'done'
+      return readStanding(await db.query(standing, [...held, mark, from, to]))
+    })
+    if (result === 'locked') throw storeTimeout()
+    return result
   }
 }

@@ -9,6 +9,8 @@ export interface Noted {
 }
 
 export interface TogetherParts {
+  /** CTEs that it reads from. */
+  readonly before?: string
   /** Must return tenant, id, incarnation and fence of each row that it wrote, and what the detail needs. */
   readonly write: string
   /** How many parameters it has. */
@@ -41,9 +43,13 @@ export function together(tables: Tables, parts: TogetherParts): (all: readonly A
   }
 }
 
-function textOf(tables: Tables, { write, parameters, noted, returned = 'select * from done' }: TogetherParts, jobs: boolean): string {
+function textOf(
+  tables: Tables,
+  { before, write, parameters, noted, returned = 'select * from done' }: TogetherParts,
+  jobs: boolean,
+): string {
   return `
-    with done as (${write}
+    with ${before ? `${before}, ` : ''}done as (${write}
     ), recorded as (
       insert into ${tables.steps} (tenant, key_id, incarnation, name, position, kind, result, fence, recorded_at)
       select done.tenant, done.id, done.incarnation, step.name, step.position, step.kind, step.result, done.fence, clock_timestamp()

@@ -1,6 +1,8 @@
 import type { Queryable } from '../connections/connection.js'
 import type { Tables } from '../tables.js'
-import { after } from './key-row.js'
+import { after, isOver } from './key-row.js'
+import { momentOf, momentText } from './moment.js'
+import { upkeepRow } from './upkeep-row.js'
 
 /**
  * How long after its own time a row may still appear: its transaction took its time first and is committed later. The frontier stays
@@ -8,27 +10,43 @@ import { after } from './key-row.js'
  */
 const lateCommits = `interval '10 seconds'`
 
+export interface SweepTurn {
+  /** Where to begin. */
+  readonly frontier: string
+  /** No row appears any more that was due before this. */
+  readonly settled: string
+}
+
 /** Whose turn it is to sweep, and up to where everything is known to be in order. A plain conditional update, so it needs no session. */
-export function upkeepTurn({ upkeep }: Tables) {
+export function upkeepTurn(tables: Tables) {
+  const { upkeep } = tables
+  const row = upkeepRow(tables)
+  const mine = `name = 'sweep' and holder = $1::uuid`
   // A clock that was set back makes keys due before the frontier: it goes back with it.
   const take = `
-    update ${upkeep}
-    set holder = $1::uuid, held_until = ${after('clock_timestamp()', '$2')}, frontier = least(frontier, clock_timestamp() - ${lateCommits})
-    where name = 'sweep' and (holder = $1::uuid or held_until <= clock_timestamp())
-    returning frontier::text as frontier`
+    with ${row.unlocked(`name = 'sweep' and (holder = $1::uuid or ${isOver('held_until', 'statement_timestamp()', '$2')})`)}, taken as (
+      update ${upkeep} as turn
+      set holder = $1::uuid, held_until = ${after('statement_timestamp()', '$2')},
+          frontier = least(turn.frontier, statement_timestamp() - ${lateCommits})
+      from unlocked
+      where turn.name = unlocked.name
+      returning turn.frontier
+    )
+    select ${momentText('taken.frontier')} as frontier, ${momentText(`clock.time - ${lateCommits}`)} as settled
+    from taken, (select statement_timestamp() as time) as clock`
   const advance = `
-    update ${upkeep} set frontier = greatest(frontier, least($3::text::timestamptz, clock_timestamp() - ${lateCommits}))
-    where name = 'sweep' and holder = $1::uuid and frontier >= least($2::text::timestamptz, clock_timestamp() - ${lateCommits})`
+    with ${row.unlocked(mine)}
+    update ${upkeep} as turn set frontier = greatest(turn.frontier, ${momentOf('$2')}) from unlocked
+    where turn.name = unlocked.name
+    returning turn.name`
 
   return {
-    /** Where to begin; undefined if it is somebody else's turn. */
-    async take(db: Queryable, holder: string, turnMs: number): Promise<string | undefined> {
-      const [row] = await db.query(take, [holder, turnMs])
-      return row?.frontier
-    },
-    /** Not past a page on which something was left: the frontier must have come to where this one begins. */
-    async advance(db: Queryable, holder: string, { from, to }: { readonly from: string; readonly to: string }): Promise<void> {
-      await db.query(advance, [holder, from, to])
+    /** Undefined if it is another process's turn. */
+    take: (db: Queryable, holder: string, turnMs: number): Promise<SweepTurn | undefined> =>
+      row.introduced(db, 'sweep', async () => (await db.query(take, [holder, turnMs]))[0] as SweepTurn | undefined),
+    /** False if it could not be noted: another process has the turn, or has the row locked. */
+    async advance(db: Queryable, holder: string, to: string): Promise<boolean> {
+      return (await db.query(advance, [holder, to])).length > 0
     },
   }
 }

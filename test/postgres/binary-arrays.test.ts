@@ -40,8 +40,8 @@ test.each(Object.entries(elements))('arrays of %s arrive alike, as text and in t
 
 const asText = (value: unknown) => (value instanceof Uint8Array ? `\\x${Buffer.from(value).toString('hex')}` : value)
 
-/** Who makes texts of bytes: nobody, as with `pg`; each client, as with `pg.native`; or `query` of the pool, as where that goes over HTTP. */
-type Textual = 'nobody' | 'clients' | 'the pool'
+/** Whether clients make texts of bytes, as `pg.native` does, or pass them on, as `pg` does. */
+type Textual = 'no client' | 'each client'
 
 /** A pool whose statements are seen. */
 function watched(textual: Textual, options: FromPgOptions = {}) {
@@ -52,20 +52,12 @@ function watched(textual: Textual, options: FromPgOptions = {}) {
     const query = client.query.bind(client) as (...args: unknown[]) => unknown
     const watching = (statement: string | QueryConfig, values: unknown, ...more: unknown[]) => {
       sent.push(typeof statement === 'string' ? statement : statement.text)
-      return query(statement, textual === 'clients' && Array.isArray(values) ? values.map(asText) : values, ...more)
+      const answer = query(statement, textual === 'each client' && Array.isArray(values) ? values.map(asText) : values, ...more)
+      if (answer instanceof Promise) answer.catch((error: unknown) => failed.push(error))
+      return answer
     }
     client.query = watching as typeof client.query
   })
-  const query = pool.query.bind(pool) as (statement: string | QueryConfig, values?: unknown[]) => Promise<never>
-  const counting = async (statement: string | QueryConfig, values?: unknown[]) => {
-    try {
-      return await query(statement, textual === 'the pool' ? values?.map(asText) : values)
-    } catch (error) {
-      failed.push(error)
-      throw error
-    }
-  }
-  pool.query = counting as typeof pool.query
   const connection = fromPg(pool, options)
   return { connection, store: postgresStore(connection), sent, failed }
 }
@@ -87,9 +79,8 @@ const foundOut = ({ store, connection }: ReturnType<typeof watched>) =>
   })
 
 test.each<[Textual, boolean]>([
-  ['nobody', true],
-  ['clients', false],
-  ['the pool', false],
+  ['no client', true],
+  ['each client', false],
 ])('where %s makes texts of bytes, batches are sent in the binary format: %s', async (textual, isBinary) => {
   const pool = watched(textual)
   const { store, sent, failed } = pool
@@ -103,13 +94,13 @@ test.each<[Textual, boolean]>([
 })
 
 test('whose process a connection is, is not asked for where it is said that statements have names, or none', async () => {
-  const pool = watched('nobody', { prepare: false })
+  const pool = watched('no client', { prepare: false })
   await foundOut(pool)
   expect(pool.sent.filter((text) => text.includes('pg_backend_pid'))).toEqual([])
 })
 
 test('a value that fits in no column is the error of its own row, and of no other', async () => {
-  const pool = watched('nobody')
+  const pool = watched('no client')
   await foundOut(pool)
   const [bad, ...good] = await eight(pool.store)
   const tooMuch: Answer = { status: 200, headers: [], body: new Uint8Array(), omittedBytes: 2 ** 31 }

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { createOnce, reply } from '../../src/index.js'
 import { reconcile } from '../../src/reconcile/index.js'
 import { type AnsweredKey, fromPg, type KeysWanted, postgresOperator, postgresStore } from '../../src/stores/postgres/index.js'
+import { memoryMeter } from '../support/memory-meter.js'
 import { useDatabase } from '../support/postgres/database.js'
 
 const database = useDatabase()
@@ -68,4 +69,46 @@ test('its order is one that reconcile() knows, across tenants too', async () => 
   for await (const difference of run) found.push(`${difference.kind} ${'local' in difference ? difference.local.key : ''}`)
   expect(found.toSorted()).toEqual(['only-foreign ', 'only-foreign ', 'only-local k3', 'only-local k3'])
   expect(run.summary.equal).toBe(12)
+})
+
+/** Finished keys with answers of so many bytes. */
+async function insertAnswers(sizes: readonly number[]) {
+  await database.pool.query('truncate oncekey.keys')
+  await database.pool.query(
+    `insert into oncekey.keys (tenant, id, scope, key, state, incarnation, owner, fence, after_failure, created_at, due_at, expires_at, reap_after,
+                               answer_status, answer_headers, answer_body)
+     select 'large', gen_random_uuid(), 's', place::text, 'complete', gen_random_uuid(), gen_random_uuid(), 1, 'rerun', now(), now(), 'infinity', 'infinity',
+            200, '[]', convert_to(repeat('x', size), 'UTF8')
+     from unnest($1::integer[]) with ordinality as answer (size, place)`,
+    [sizes],
+  )
+}
+
+test('a page ends where its answers are too large together, and has at least one', async () => {
+  const sizes = [10_000_000, 1_000_000, 5, 0, 3_000_000, 6_000_000, 2_000_000, 2_000_000, 5_000_000, 1]
+  await insertAnswers(sizes)
+  for (const pageSize of [1, 2, 100]) {
+    const { rows } = await database.pool.query<{ size: number }>(
+      'select coalesce(octet_length(answer_body), 0) as size from oncekey.keys order by tenant, id',
+    )
+    const found: number[] = []
+    for await (const { answer } of postgresOperator(fromPg(database.pool)).keysStream({ tenant: 'large' }, { pageSize }))
+      found.push(answer?.body.length ?? -1)
+    expect(found).toEqual(rows.map(({ size }) => size))
+  }
+})
+
+const count = process.env.ONCEKEY_LONG === '1' ? 700 : 200
+
+test(`a stream of ${count} answers of 1 MB takes less than 100 MB of memory`, async () => {
+  await insertAnswers(Array.from({ length: count }, () => 1_000_000))
+  const used = memoryMeter()
+  const before = used()
+  let [seen, most] = [0, 0]
+  for await (const { answer } of postgresOperator(fromPg(database.pool)).keysStream({ tenant: 'large' })) {
+    seen += answer?.body.length ?? 0
+    if (seen % 20_000_000 === 0) most = Math.max(most, used() - before)
+  }
+  expect(seen).toBe(count * 1_000_000)
+  expect(most).toBeLessThan(100_000_000)
 })

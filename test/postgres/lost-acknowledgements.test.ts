@@ -8,10 +8,10 @@ import { startProxy } from '../support/postgres/proxy.js'
 const database = useDatabase()
 
 // The proxy goes by the text of a statement, so none of them is prepared.
-const claimStatement = /with existing as/
-const takeOverStatement = /fence = fence \+ 1/
-const finishStatement = /answer_status = \$8/
-const releaseStatement = /set state = \$6, locked_until = null, reason = \$7::text, waiting = true.*\s+where/
+const claimStatement = /existing as/
+const takeOverStatement = /fence = key\.fence \+ 1/
+const finishStatement = /answer_status = \$9/
+const releaseStatement = /set state = \$6, locked_until = null, reason = \$8::text, waiting = true/
 
 function request(key: string): ExecuteOptions {
   return { tenant: 'lost', scope: 'lost', key, fingerprint: { value: key }, afterFailure: 'rerun' }

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { fromPg, postgresOperator } from '../../src/stores/postgres/index.js'
+import { fromPg, postgresOperator, postgresStore } from '../../src/stores/postgres/index.js'
+import { aClaim, take } from '../../src/testing/store-cases/store-case.js'
 import { keysOf } from '../cli/keys.js'
 import { useDatabase } from '../support/postgres/database.js'
 
@@ -52,4 +53,37 @@ test('keeps notes of any text', async () => {
   const { keys, operator, seen } = await setup((made) => made.pending())
   expect(await operator.keyRetry(seen, { note: `\0${'x'.repeat(600)}` })).toBe(true)
   expect((await keys.trail())[0]?.detail).toHaveLength(500)
+})
+
+test('changes of several operators at SERIALIZABLE are tried again, and what still conflicts is a store_conflict', async () => {
+  const pool = database.createPool({ max: 8, options: '-c default_transaction_isolation=serializable' })
+  const operator = postgresOperator(fromPg(pool))
+  const store = postgresStore(fromPg(database.pool))
+  const tenant = crypto.randomUUID()
+  const codes = new Set<string>()
+  const isExpected = ({ code }: { code: string }) => void codes.add(code)
+  for (let round = 0; round < 5; round += 1) {
+    for (let number = 0; number < 6; number += 1) await take(store, aClaim({ tenant, key: `${round}-${number}` }))
+    await database.pool.query(
+      `update oncekey.keys set locked_until = now() - interval '1 minute' where tenant = $1 and state = 'processing'`,
+      [tenant],
+    )
+    const seen = (await operator.keysList({ tenant, limit: 100 })).filter(({ state }) => state === 'processing')
+    const release = (note: string) => seen.map((key) => operator.keyReleaseByHand(key, { note, fromLiveHolder: false, rerun: false }))
+    const changes: Promise<unknown>[] = [...release('x'), ...release('y'), operator.keysTakeBack({ note: 'z' })]
+    await Promise.all(changes.map((change) => change.catch(isExpected)))
+  }
+  expect([...codes].filter((code) => code !== 'store_conflict')).toEqual([])
+})
+
+test('an operator whose statement conflicts once does not notice', async () => {
+  const connection = fromPg(database.pool)
+  let sent = 0
+  const query: typeof connection.query = async (...statement) => {
+    sent += 1
+    if (sent === 1) throw Object.assign(new Error('could not serialize access'), { code: '40001' })
+    return connection.query(...statement)
+  }
+  expect(await postgresOperator({ ...connection, query }).keysList({ tenant: crypto.randomUUID(), limit: 1 })).toEqual([])
+  expect(sent).toBe(2)
 })

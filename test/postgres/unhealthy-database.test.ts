@@ -1,5 +1,5 @@
 import pg from 'pg'
-import { expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { createOnce, type ErrorCode, reply } from '../../src/index.js'
 import { fromPg, fromPglite, postgresStore } from '../../src/stores/postgres/index.js'
 import { aClaim } from '../../src/testing/store-cases/store-case.js'
@@ -95,13 +95,67 @@ test('says that the user has no rights', async () => {
     await database.pool.query('drop role oncekey_stranger')
   })
   const stranger = database.createPool({ connectionString: url((to) => (to.username = 'oncekey_stranger')) })
-  await expectRefusal(stranger, 'store_forbidden', /grant/)
+  await expectRefusal(stranger, 'store_forbidden', /grant.* USAGE on schema oncekey/)
   await stranger.end()
+})
+
+test('says that the user may not connect to the database', async () => {
+  const name = new URL(database.url).pathname.slice(1)
+  await database.pool.query(`create role oncekey_outsider login; revoke connect on database ${name} from public`)
+  onTestFinished(async () => {
+    await database.pool.query(`grant connect on database ${name} to public; drop role oncekey_outsider`)
+  })
+  const outsider = database.createPool({ connectionString: url((to) => (to.username = 'oncekey_outsider')) })
+  await expectRefusal(outsider, 'store_forbidden', /grant.* CONNECT on the database/)
+  await outsider.end()
+})
+
+describe('a refused login', () => {
+  const refusal = /^The database refused the login: check user and password/
+
+  test('of a role that is not there, or may not log in', async () => {
+    await database.pool.query('create role oncekey_no_login nologin')
+    onTestFinished(async () => void (await database.pool.query('drop role oncekey_no_login')))
+    for (const user of ['oncekey_no_login', 'oncekey_nowhere']) {
+      await expectRefusal(database.createPool({ connectionString: url((to) => (to.username = user)) }), 'store_forbidden', refusal)
+    }
+  })
+
+  test('because of the password', async () => {
+    const server = await startPostgres()
+    onTestFinished(() => server.stop())
+    const pool = database.createPool({ connectionString: server.url })
+    await pool.query(`create role oncekey_guarded login password 'right'`)
+    const { rows } = await pool.query(`select current_setting('hba_file') as file`)
+    await pool.query(`copy (values ('host all oncekey_guarded all scram-sha-256'), ('host all all all trust')) to '${rows[0].file}'`)
+    await pool.query('select pg_reload_conf()')
+    const address = new URL(server.url)
+    address.username = 'oncekey_guarded'
+    address.password = 'wrong'
+    const guarded = () => database.createPool({ connectionString: address.href })
+    await waitUntil('the password counts', () =>
+      guarded()
+        .query('select 1')
+        .then(
+          () => false,
+          ({ code }) => code === '28P01',
+        ),
+    )
+    await expectRefusal(guarded(), 'store_forbidden', refusal)
+    await pool.end()
+  })
+})
+
+test('says that there is no connection left', async () => {
+  await database.pool.query('create role oncekey_crowd login connection limit 0')
+  onTestFinished(async () => void (await database.pool.query('drop role oncekey_crowd')))
+  const crowd = database.createPool({ connectionString: url((to) => (to.username = 'oncekey_crowd')) })
+  await expectRefusal(crowd, 'store_unavailable', /^The database has no connection left: use smaller pools/)
 })
 
 test('says that the database does not exist', async () => {
   const pool = new pg.Pool({ connectionString: url((to) => (to.pathname = '/no_such_database')) })
-  await expectRefusal(pool, 'store_unavailable', /connection settings/)
+  await expectRefusal(pool, 'store_unavailable', /^The database does not exist: check its name/)
   await pool.end()
 })
 

@@ -1,0 +1,142 @@
+// A process that is frozen while the server sends it a large row keeps the statement from being committed: everything it wrote stays locked.
+import { expect, test } from 'vitest'
+import { statusOf } from '../../src/http/status.js'
+import { type Answer, createOnce, reply } from '../../src/index.js'
+import { type Connection, fromPg, postgresStore, type Queryable } from '../../src/stores/postgres/index.js'
+import { aClaim, aFinish, again, assertReplays, take } from '../../src/testing/store-cases/store-case.js'
+import { useDatabase } from '../support/postgres/database.js'
+
+const database = useDatabase()
+const most = 64 * 1024
+
+/** As a server sends them: each value as a text, with its length. */
+const bytesOf = (rows: readonly object[]) =>
+  rows.flatMap((row) => Object.values(row)).reduce((sum: number, value) => sum + 4 + (value === null ? 0 : String(value).length), 0)
+
+/** A connection whose statements are weighed: those that write, by what they return. */
+function weighed<Tx>(connection: Connection<Tx>) {
+  const written: { readonly text: string; readonly bytes: number }[] = []
+  const read: string[] = []
+  const weighing = (db: Queryable): Queryable => ({
+    endsInTime: db.endsInTime,
+    mark: db.mark,
+    get sendsBinary() {
+      return db.sendsBinary
+    },
+    async query(text, values, options) {
+      const rows = await db.query(text, values, options)
+      if (/\b(insert into|update|delete from)\b/.test(text)) written.push({ text, bytes: bytesOf(rows) })
+      else read.push(text)
+      return rows
+    },
+  })
+  const whole: Connection<Tx> = {
+    ...weighing(connection),
+    within: (tx) => weighing(connection.within(tx)),
+    transaction: (work, times) => connection.transaction(work, times),
+    script: (tx, text) => connection.script(tx, text),
+  }
+  return { connection: whole, written, read }
+}
+
+function setup() {
+  const { connection, written, read } = weighed(fromPg(database.createPool({ max: 4 })))
+  const heaviest = () => Math.max(0, ...written.map(({ bytes }) => bytes))
+  return { store: postgresStore(connection), heaviest, read, written }
+}
+
+const answerOf = (bytes: number): Answer => ({ status: 200, headers: [['x', 'y']], body: Buffer.alloc(bytes, `${bytes} `) })
+
+async function answered(bytes: number, request: Uint8Array | null = null) {
+  const store = postgresStore(fromPg(database.pool))
+  const claim = aClaim({ request })
+  await store.keyFinish(aFinish(await take(store, claim), { answer: answerOf(bytes) }))
+  return claim
+}
+
+test.each([0, 1, 300, 32 * 1024 - 9, 32 * 1024, 200_000, 3_000_000])(
+  'an answer of %i bytes is replayed whole, and no write returns it if it is large',
+  async (bytes) => {
+    const { store, heaviest } = setup()
+    const claim = await answered(bytes)
+    await assertReplays(store, claim, answerOf(bytes))
+    expect((await store.keyRead(claim))?.answer?.body.length).toBe(bytes)
+    expect(heaviest()).toBeLessThanOrEqual(most)
+  },
+)
+
+test('replays of a batch share one statement while they are small, and a second one that only reads has the rest', async () => {
+  const small = await Promise.all(Array.from({ length: 30 }, () => answered(300)))
+  const { store, heaviest, read } = setup()
+  await take(store, aClaim())
+  const before = read.length
+  const verdicts = await Promise.all(small.map((claim) => store.keyClaim(again(claim))))
+  expect(verdicts.every(({ kind }) => kind === 'replay')).toBe(true)
+  expect(read.length).toBe(before)
+
+  const mixed = await Promise.all(
+    [1_000_000, 1_000_000, 1_000_000, ...Array.from({ length: 60 }, () => 3_000)].map((bytes) => answered(bytes)),
+  )
+  const replays = await Promise.all([...mixed, ...mixed].map((claim) => store.keyClaim(again(claim))))
+  expect(replays.map((verdict) => verdict.kind === 'replay' && verdict.answer.body.length)).toEqual(
+    [0, 1].flatMap(() => [1_000_000, 1_000_000, 1_000_000, ...Array.from({ length: 60 }, () => 3_000)]),
+  )
+  expect(heaviest()).toBeLessThanOrEqual(most)
+})
+
+test('duplicates that share a row each get bytes of their own', async () => {
+  const { store } = setup()
+  const claim = await answered(300)
+  const replays = await Promise.all(Array.from({ length: 6 }, () => store.keyClaim(again(claim))))
+  const bodies = replays.map((verdict) => (verdict.kind === 'replay' ? verdict.answer.body : new Uint8Array()))
+  bodies[0]?.fill(0)
+  for (const body of bodies.slice(1)) expect(Buffer.from(body)).toEqual(answerOf(300).body)
+})
+
+test('a request of any size is there for the next holder, and no take-over returns it if it is large', async () => {
+  for (const bytes of [10, 12 * 1024, 2_000_000]) {
+    const { store, heaviest } = setup()
+    const claim = aClaim({ request: new Uint8Array(bytes).fill(7) })
+    await store.keyRelease(await take(store, claim))
+    const { request } = await take(store, again(claim, { worker: true }))
+    expect(request?.length).toBe(bytes)
+    expect(heaviest()).toBeLessThanOrEqual(most)
+  }
+})
+
+test('waiting for a key with a large request reads it not once', async () => {
+  const { store, read, heaviest } = setup()
+  const claim = aClaim({ request: new Uint8Array(5_000_000) })
+  await take(store, claim)
+  for (let asks = 0; asks < 20; asks += 1) expect((await store.keyClaim(again(claim))).kind).toBe('in-progress')
+  expect(read.filter((text) => text.includes('request'))).toEqual([])
+  expect(heaviest()).toBeLessThanOrEqual(most)
+})
+
+test('the status of a large request does not read it, and a worker reads it once', async () => {
+  const { store, read } = setup()
+  const once = createOnce({ store })
+  const operation = once.operation('polled', {}, () => reply(200))
+  const accepted = await operation.enqueue({ tenant: 'polled', key: 'k', input: { text: 'x'.repeat(5_000_000) } })
+  const id = accepted.kind === 'enqueued' ? accepted.id : ''
+  const requestsRead = () => read.filter((text) => text.includes('as request')).filter((text) => !text.includes('request_left')).length
+  const status = statusOf({ internals: once.internals, execute: once.execute } as typeof once, { tenant: () => 'polled' })
+  for (let polls = 0; polls < 10; polls += 1) {
+    const answer = await status.answer({ method: 'GET', path: `/operations/${id}`, query: '', headers: [], native: {} } as never)
+    expect(answer?.status).toBe(200)
+  }
+  expect(requestsRead()).toBe(0)
+  expect((await operation.resume({ tenant: 'polled', key: 'k' })).kind).toBe('executed')
+  expect(requestsRead()).toBe(1)
+})
+
+test('local work replays a large answer inside its transaction', async () => {
+  const { store, heaviest } = setup()
+  const once = createOnce({ store, maxAnswerBytes: 4_000_000 })
+  const local = once.local('large', {}, () => reply(200, 'x'.repeat(3_000_000)))
+  const request = { tenant: 'large', key: 'k', input: {} }
+  await local.run(request)
+  const replayed = await local.run(request)
+  expect(replayed.kind === 'replayed' && replayed.answer.body.length).toBe(3_000_002)
+  expect(heaviest()).toBeLessThanOrEqual(most)
+})

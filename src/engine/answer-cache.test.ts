@@ -39,6 +39,21 @@ describe('an answer', () => {
     expect(bodyOf(claim)).toBeUndefined()
   })
 
+  test('has headers of its own for each who is told', () => {
+    const { cache, remember } = setup()
+    const claim = aClaim()
+    remember(claim, replayOf('paid'))
+    const told = () => {
+      const found = cache.find(claim)
+      return found?.kind === 'replay' ? (found.answer.headers as [string, string][]) : []
+    }
+    const first = told()
+    const before = structuredClone(first)
+    for (const pair of first) pair[1] = 'changed'
+    first.push(['x-more', 'yes'])
+    expect(told()).toEqual(before)
+  })
+
   test('of a key that is kept for ever is told for ever', () => {
     const { clock, bodyOf, remember } = setup()
     const claim = aClaim()

@@ -87,7 +87,7 @@ export class AnswerCache {
   }
 }
 
-/** Bytes that are given away may be changed. Those go into a buffer that Node has ready, which is faster. */
+/** What is given away may be changed. Its bytes go into a buffer that Node has ready, which is faster. */
 const given = (replay: Replay) => withBody(replay, Buffer.from(replay.answer.body))
 
 /** Not here: it is part of a larger one, which would be kept with it. */
@@ -95,7 +95,8 @@ const kept = (replay: Replay) => withBody(replay, new Uint8Array(replay.answer.b
 
 /** Spelled out: three dots are slow on Node 20. */
 function withBody({ kind, state, answer, incarnation, expiresInMs }: Replay, body: Uint8Array): Replay {
-  const { status, headers, omittedBytes } = answer
+  const { status, omittedBytes } = answer
+  const headers = answer.headers.map(([name, value]): [string, string] => [name, value])
   const copy = omittedBytes === undefined ? { status, headers, body } : { status, headers, body, omittedBytes }
   return { kind, state, answer: copy, incarnation, expiresInMs }
 }

@@ -12,6 +12,7 @@ import type { OnceEvent } from './events.js'
 import type { ExecuteOptions } from './execute.js'
 import type { EngineParts } from './parts.js'
 import { RunningWork } from './running-work.js'
+import { Withdrawals } from './withdrawals.js'
 
 const second = 1_000
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve))
@@ -31,6 +32,7 @@ async function setup({ storeTimeoutMs = 5 * second } = {}) {
     storeTimeoutMs,
     deadlines: new Deadlines(clock),
     running: new RunningWork(clock),
+    withdrawals: new Withdrawals(store, clock),
     random: { uuid: () => crypto.randomUUID(), fraction: () => 0.5 },
   } as unknown as EngineParts
   const claim = aClaim()

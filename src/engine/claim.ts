@@ -1,6 +1,7 @@
 import { crashPoint } from '../core/crash-points.js'
+import { isOncekeyError, storeTimeout } from '../core/errors.js'
 import type { Lease } from '../core/record.js'
-import type { KeyClaim, Verdict } from '../core/store.js'
+import type { KeyClaim, Limit, Verdict } from '../core/store.js'
 import type { AnswerCache } from './answer-cache.js'
 import { endOfTurn } from './end-of-turn.js'
 import type { EngineParts } from './parts.js'
@@ -43,6 +44,10 @@ class Claiming extends PatientCall<Verdict, Claimed> {
   readonly #waitUntil: number
   #since: number
   #sentAt: number
+  /** A try failed, but the store may have executed it. */
+  #isUnsure = false
+  #hasFailed = false
+  #hasPlace = false
 
   constructor(parts: EngineParts, claim: KeyClaim, waitMs: number) {
     super(parts)
@@ -58,10 +63,31 @@ class Claiming extends PatientCall<Verdict, Claimed> {
     return { until: clock.monotonic() + storeTimeoutMs, tries: claimTries }
   }
 
-  protected override send(): Promise<Verdict> {
+  protected override send(limit: Limit): Promise<Verdict> {
+    const { places } = this.parts.withdrawals
+    this.#hasPlace = places.take()
+    return this.#hasPlace ? this.#sendNow(limit) : this.#sendLater(limit)
+  }
+
+  async #sendLater(limit: Limit): Promise<Verdict> {
+    const { clock, withdrawals } = this.parts
+    const until = clock.monotonic() + limit.timeoutMs
+    await withdrawals.places.wait(limit)
+    this.#hasPlace = true
+    const timeoutMs = until - clock.monotonic()
+    if (timeoutMs <= 0) throw storeTimeout({ neverSent: true })
+    return this.#sendNow({ timeoutMs })
+  }
+
+  protected override ended(): void {
+    if (this.#hasPlace) this.parts.withdrawals.places.release()
+    this.#hasPlace = false
+  }
+
+  #sendNow(limit: Limit): Promise<Verdict> {
     const { clock, store, answers } = this.parts
     this.#sentAt = clock.monotonic()
-    return answers ? askAndRemember(store, answers, this.#claim, this.#sentAt) : store.keyClaim(this.#claim)
+    return answers ? askAndRemember(store, answers, this.#claim, limit, this.#sentAt) : store.keyClaim(this.#claim, limit)
   }
 
   protected override asksAgainInMs(verdict: Verdict): number | undefined {
@@ -80,20 +106,34 @@ class Claiming extends PatientCall<Verdict, Claimed> {
     return { verdict, since: this.#since }
   }
 
+  protected override tried(error: unknown): void {
+    const mayHaveArrived = isOncekeyError(error, 'store_timeout') || isOncekeyError(error, 'store_unavailable')
+    if (!mayHaveArrived || error.neverSent) return
+    this.#isUnsure = true
+    if (this.#hasFailed) this.parts.withdrawals.add(this.#claim)
+  }
+
   protected override failed(error: unknown): never {
+    this.#hasFailed = true
+    if (this.#isUnsure) this.parts.withdrawals.add(this.#claim)
     this.parts.report(this.#claim, { type: 'not-claimed', error })
     throw error
   }
 
-  /** Too late to be used, but it holds the key: give it back rather than let every retry wait out the lease. */
+  /** Too late to be used, but it holds the key: undo it, so that retries need not wait for the lease to end. */
   protected override late(verdict: Verdict): void {
-    if (verdict.kind !== 'execute') return
-    this.parts.store.keyRelease({ lease: verdict.lease, reason: 'claimed too late' }).catch(() => {})
+    if (verdict.kind === 'execute') this.parts.withdrawals.add(this.#claim)
   }
 }
 
-async function askAndRemember(store: EngineParts['store'], answers: AnswerCache, claim: KeyClaim, sentAt: number): Promise<Verdict> {
-  const verdict = await store.keyClaim(claim)
+async function askAndRemember(
+  store: EngineParts['store'],
+  answers: AnswerCache,
+  claim: KeyClaim,
+  limit: Limit,
+  sentAt: number,
+): Promise<Verdict> {
+  const verdict = await store.keyClaim(claim, limit)
   if (verdict.kind === 'replay') answers.remember(claim, verdict, sentAt)
   return verdict
 }
@@ -101,7 +141,7 @@ async function askAndRemember(store: EngineParts['store'], answers: AnswerCache,
 /** A process that stops begins nothing with a key that it is given then. Should even giving it back fail, its lease runs out. */
 async function giveBackUntouched(parts: EngineParts, lease: Lease): Promise<never> {
   const { store, clock, storeTimeoutMs } = parts
-  const release = () => store.keyRelease({ lease, reason: 'claimed by a process that was stopping' })
+  const release = (limit: Limit) => store.keyRelease({ lease, reason: 'claimed by a process that was stopping' }, limit)
   await patiently(release, { until: clock.monotonic() + storeTimeoutMs, tries: claimTries }, parts).catch(() => {})
   throw shuttingDown()
 }

@@ -38,6 +38,7 @@ export const eventLog: Readonly<Record<Line, readonly [level: keyof Logger, mess
   'heartbeat-failed': ['error', 'A heartbeat failed: is the store away?'],
   'answer-not-stored': ['error', 'The work of a key ended, but the store could not be told: a retry may run it again.'],
   'redaction-failed': ['error', 'The redact hook failed: of this answer only the status is kept.'],
+  'answer-omitted': ['warn', 'Answer body not stored: larger than maxAnswerBytes. Retries do not get it.'],
   'failed-open': ['error', 'The store could not be asked: the handler runs without protection.'],
   resolved: ['info', 'A person resolved a parked key.'],
   enqueued: ['debug', 'A key is left to workers.'],
@@ -52,14 +53,25 @@ export const eventLog: Readonly<Record<Line, readonly [level: keyof Logger, mess
   'job-unsettled': ['warn', 'What became of a job could not be stored: it may be delivered again.'],
 }
 
+/** Enough for the scopes of a service. Where each request has its own scope, lines on omitted answers stop there. */
+const mostScopes = 100
+
 /** A listener that writes each event to the logger: its fields, and no answer, input or request, which no event has. */
 export function logTo(logger: Logger): (event: OnceEvent) => void {
   for (const level of ['info', 'warn', 'error'] as const) {
     if (typeof logger[level] === 'function') continue
     throw new OncekeyError('option_invalid', `The logger has no ${level}(): pass a pino logger, console, or { debug, info, warn, error }.`)
   }
+  const scopes = new Set<string>()
+  /** Once for each scope: the same handler is as large with each request. */
+  const isKnown = (event: OnceEvent) => {
+    if (event.type !== 'answer-omitted') return false
+    const isFirst = scopes.size < mostScopes && !scopes.has(event.scope)
+    if (isFirst) scopes.add(event.scope)
+    return !isFirst
+  }
   return function log(event) {
-    if (isIdle(event)) return
+    if (isIdle(event) || isKnown(event)) return
     const [level, message] = eventLog[event.type === 'executing' && event.takenOver ? 'executing-again' : event.type]
     if (!('error' in event)) return logger[level]?.(event, message)
     // The name under which pino and its kin print an error with its stack; under any other it would be {}.

@@ -1,5 +1,6 @@
 import type { FingerprintPart } from '../core/fingerprint/fingerprint.js'
 import type { KeyRef } from '../core/key.js'
+import { namedThrownText } from '../core/thrown-text.js'
 
 /**
  * What happened to a key in this process, for logs and metrics. Each `durationMs` is by the monotonic clock; that of a run counts from
@@ -50,6 +51,8 @@ export type KeyEvent = KeyRef &
     | { readonly type: 'answer-not-stored'; readonly error: unknown; readonly durationMs?: number }
     /** The `redact` hook threw, or did not return an answer: of the answer only the status is kept. */
     | { readonly type: 'redaction-failed'; readonly error: unknown }
+    /** The body is over `maxAnswerBytes`: it is not stored, and a replay does not have it. */
+    | { readonly type: 'answer-omitted'; readonly bytes: number; readonly capBytes: number }
     /** The store could not be asked, and under `failOpen` the handler runs without protection. */
     | { readonly type: 'failed-open'; readonly error: unknown }
     /** A person's word on a parked key. */
@@ -134,5 +137,5 @@ export function reporter(listeners: Listeners): { readonly report: Report; reado
 }
 
 export function warn(name: string, error: unknown): void {
-  process.emitWarning(`${name} threw: ${String(error)}`, { code: 'ONCEKEY_LISTENER' })
+  process.emitWarning(`${name} threw: ${namedThrownText(error)}`, { code: 'ONCEKEY_LISTENER' })
 }

@@ -25,6 +25,7 @@ function setup(options: Partial<OnceOptions> = {}) {
     keyHeartbeat: vi.fn(memory.keyHeartbeat),
     keyFinish: vi.fn(memory.keyFinish),
     keyRelease: vi.fn(memory.keyRelease),
+    keyWithdraw: vi.fn(memory.keyWithdraw),
   } satisfies Store
   const events: OnceEvent[] = []
   const once = createOnce({ store, clock, onEvent: (event) => events.push(event), ...options })
@@ -97,37 +98,72 @@ describe('a claim', () => {
     expect(work).toHaveBeenCalledWith(expect.objectContaining({ attempt: 1 }))
   })
 
-  test('that is acknowledged too late is released, so that the next one runs at once', async () => {
+  test('that is acknowledged too late is withdrawn, so that the next one runs at once', async () => {
     const { once, store, delayClaim, request, work, ends } = setup({ storeTimeout: '2s' })
     const keep = delayClaim()
     expect(await ends(once.execute(request, work), 2)).toEqual({ error: expect.objectContaining({ code: 'store_timeout' }) })
     keep()
     await turn()
-    expect(store.keyRelease).toHaveBeenCalledWith({ lease: expect.objectContaining({ fence: 1 }), reason: 'claimed too late' })
+    expect(store.keyWithdraw).toHaveBeenCalledWith({ ...ref, owner: expect.any(String) }, expect.anything())
     expect(work).not.toHaveBeenCalled()
     expect(await ends(once.execute(request, work))).toMatchObject({ outcome: { kind: 'executed', answer, stored: true } })
     expect(work).toHaveBeenCalledTimes(1)
   })
 
-  test('that comes back too late with nothing in its hands releases nothing', async () => {
+  test('that comes back too late with nothing in its hands withdraws nothing', async () => {
     const { once, store, delayClaim, request, work, ends } = setup()
     await once.execute(request, work)
     const keep = delayClaim()
     expect(await ends(once.execute(request, work), 5)).toEqual({ error: expect.objectContaining({ code: 'store_timeout' }) })
     keep()
     await turn()
-    expect(store.keyRelease).not.toHaveBeenCalled()
+    expect(store.keyWithdraw).not.toHaveBeenCalled()
   })
 
-  test('that cannot even be released harms nobody', async () => {
-    const { once, store, delayClaim, request, work, ends } = setup()
+  test('that cannot be withdrawn at once is withdrawn when the store answers again', async () => {
+    const { once, store, memory, delayClaim, request, work, ends, pass } = setup()
     const keep = delayClaim()
-    store.keyRelease.mockRejectedValue(trouble('store_unavailable'))
+    store.keyWithdraw.mockRejectedValueOnce(trouble('store_unavailable'))
     await ends(once.execute(request, work), 5)
     keep()
     await turn()
-    expect(store.keyRelease).toHaveBeenCalledTimes(1)
+    expect(await memory.keyRead(ref)).toMatchObject({ state: 'processing' })
+    await pass(1)
+    expect(await memory.keyRead(ref)).toBeUndefined()
   })
+
+  test('that fails although it arrived is withdrawn, also when it arrives after the first withdrawal', async () => {
+    const { once, store, memory, request, work, ends, pass } = setup()
+    const { promise: server, keep: recovers } = promised<void>()
+    store.keyClaim.mockImplementation(async (claim) => {
+      void server.then(() => memory.keyClaim(claim))
+      throw trouble('store_timeout')
+    })
+    // Its three tries, and the first withdrawals, which come before the claims.
+    expect(await ends(once.execute(request, work), 1)).toEqual({ error: expect.objectContaining({ code: 'store_timeout' }) })
+    expect(store.keyClaim).toHaveBeenCalledTimes(3)
+    expect(store.keyWithdraw).toHaveBeenCalled()
+    for (const { value } of store.keyWithdraw.mock.settledResults) expect(value).toBe('absent')
+    recovers()
+    await turn()
+    expect(await memory.keyRead(ref)).toMatchObject({ state: 'processing' })
+    await pass(2)
+    expect(await memory.keyRead(ref)).toBeUndefined()
+    expect(work).not.toHaveBeenCalled()
+  })
+})
+
+test('a process that stops does not wait for withdrawals that take longer than it may', async () => {
+  const { once, store, request, work, ends, pass } = setup({ storeTimeout: '1s' })
+  store.keyClaim.mockRejectedValue(trouble('store_timeout'))
+  store.keyWithdraw.mockImplementation(() => new Promise(() => {}))
+  await ends(once.execute(request, work), 1)
+  let isStopped = false
+  void once.stop({ within: '100ms' }).then(() => {
+    isStopped = true
+  })
+  await pass(1.5)
+  expect(isStopped).toBe(true)
 })
 
 describe('a finish', () => {

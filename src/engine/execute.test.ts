@@ -193,13 +193,13 @@ describe('execute', () => {
     expect(await once.execute(request, neverRun)).toMatchObject({ answer: reply(201, 'seven') })
   })
 
-  test('has a cap of one mebibyte', async () => {
+  test('has a cap of eight mebibytes', async () => {
     const { once, request } = setup()
-    const [largest, larger] = [new Uint8Array(1024 ** 2), new Uint8Array(1024 ** 2 + 1)]
+    const [largest, larger] = [new Uint8Array(8 * 1024 ** 2), new Uint8Array(8 * 1024 ** 2 + 1)]
     await once.execute(request, () => reply(200, largest))
     await once.execute({ ...request, key: 'key-2' }, () => reply(200, larger))
     expect(await once.execute(request, neverRun)).not.toHaveProperty('answer.omittedBytes')
-    expect(await once.execute({ ...request, key: 'key-2' }, neverRun)).toHaveProperty('answer.omittedBytes', 1024 ** 2 + 1)
+    expect(await once.execute({ ...request, key: 'key-2' }, neverRun)).toHaveProperty('answer.omittedBytes', 8 * 1024 ** 2 + 1)
   })
 
   test('does not mind a listener that throws', async () => {

@@ -1,11 +1,11 @@
 import type { Answer } from '../core/answer.js'
 import { type Duration, durationMs } from '../core/duration.js'
 import { OncekeyError } from '../core/errors.js'
-import type { FingerprintRequest } from '../core/fingerprint/fingerprint.js'
+import type { Fingerprint, FingerprintRequest } from '../core/fingerprint/fingerprint.js'
 import { checkKeyRef, type KeyRef } from '../core/key.js'
 import type { AfterFailure, Policy, PolicyOptions } from '../core/policy.js'
 import type { KeyClaim } from '../core/store.js'
-import { type Held, withKey } from './held.js'
+import { type Held, type Opened, openKey, withKey } from './held.js'
 import type { Outcome } from './outcome.js'
 import type { EngineParts } from './parts.js'
 
@@ -27,32 +27,49 @@ export interface ExecuteOptions extends KeyRef, PolicyOptions {
   wait?: Duration
 }
 
-/** Claims the key for work that nobody but its author can judge; lets `perform` run it if it is ours to run, keeping the lease alive. */
-export function execute<R extends Answer>(
+/** Claims the key for work of which only its author knows whether it may run again; `perform` does it if it is this caller's to do. */
+export async function execute<R extends Answer>(
   parts: EngineParts,
   options: ExecuteOptions,
   perform: (held: Held) => Promise<Outcome<R>>,
 ): Promise<Outcome<R>> {
-  // Not an async function, which would be one more between each request and its answer: it has nothing to wait for.
-  try {
-    checkOptions(options)
-    const policy = parts.policyOf(options)
-    const waitMs = options.wait === undefined ? 0 : durationMs(options.wait, 'wait')
-    return withKey(parts, claimOf(parts, options, policy), policy, waitMs, perform)
-  } catch (error) {
-    return Promise.reject(error)
-  }
+  const checking = checkedClaim(parts, options)
+  const { claim, policy, waitMs } = 'then' in checking ? await checking : checking
+  return withKey(parts, claim, policy, waitMs, perform)
+}
+
+/** The same in two steps: what is opened has to be closed. */
+export async function open(parts: EngineParts, options: ExecuteOptions): Promise<Opened> {
+  const checking = checkedClaim(parts, options)
+  const { claim, policy, waitMs } = 'then' in checking ? await checking : checking
+  return openKey(parts, claim, policy, waitMs)
+}
+
+interface CheckedClaim {
+  readonly claim: KeyClaim
+  readonly policy: Policy
+  readonly waitMs: number
+}
+
+/** At once, unless the body is so large that its fingerprint takes several turns of the event loop. */
+function checkedClaim(parts: EngineParts, options: ExecuteOptions): CheckedClaim | Promise<CheckedClaim> {
+  checkOptions(options)
+  const policy = parts.policyOf(options)
+  const waitMs = options.wait === undefined ? 0 : durationMs(options.wait, 'wait')
+  const checked = (taken: Fingerprint | null) => ({ claim: claimOf(parts, options, policy, taken), policy, waitMs })
+  const fingerprint = options.fingerprint === false ? null : parts.takeFingerprint.inTurns(options.fingerprint)
+  return fingerprint && 'then' in fingerprint ? fingerprint.then(checked) : checked(fingerprint)
 }
 
 /** Spelled out: on Node 20 each member that is added to a copy made with three dots takes more than a microsecond. */
-function claimOf(parts: EngineParts, options: ExecuteOptions, policy: Policy): KeyClaim {
+function claimOf(parts: EngineParts, options: ExecuteOptions, policy: Policy, fingerprint: Fingerprint | null): KeyClaim {
   const { tenant, scope, key } = checkKeyRef(options)
   return {
     tenant,
     scope,
     key,
     owner: parts.random.uuid(),
-    fingerprint: options.fingerprint === false ? null : parts.takeFingerprint(options.fingerprint),
+    fingerprint,
     leaseMs: policy.leaseMs,
     retention: policy.retention,
     afterFailure: options.afterFailure,

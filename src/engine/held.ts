@@ -6,8 +6,9 @@ import type { AfterFailure, Policy } from '../core/policy.js'
 import type { Lease } from '../core/record.js'
 import { retryDelayMs } from '../core/retry-delay.js'
 import { storableText } from '../core/storable-text.js'
-import type { KeyClaim, KeyFinish, StepRecord, Verdict, WriteResult } from '../core/store.js'
+import type { KeyClaim, KeyFinish, Limit, StepRecord, Verdict, WriteResult } from '../core/store.js'
 import { outcomeUnknown, workFailed } from '../core/system-answers.js'
+import { isError, namedThrownText } from '../core/thrown-text.js'
 import { type Claimed, claimKey } from './claim.js'
 import { type Holding, leaseLost } from './lease-keeper.js'
 import { type Outcome, outcomeOf } from './outcome.js'
@@ -50,9 +51,38 @@ export interface Held {
   readonly startedAt: number
   /** What earlier attempts at this life of the key left. */
   readonly before: Omit<Execution, 'kind' | 'lease'>
+  readonly underway: Underway
 }
 
-/** Claims the key, and keeps its lease alive while `work` goes on; or says what became of the claim instead. */
+/** A key that is held, to be followed by `closeKey()`; or what became of the claim instead. */
+export type Opened = { readonly held: Held } | { readonly outcome: Exclude<Outcome<Answer>, { kind: 'executed' }> }
+
+/** Claims the key, and keeps its lease alive from then on. */
+export async function openKey(parts: EngineParts, claim: KeyClaim, policy: Policy, waitMs: number): Promise<Opened> {
+  const underway = new KeyUnderway(claimKey(parts, claim, waitMs))
+  parts.running.begin(underway)
+  try {
+    const { verdict, since } = await underway.claiming
+    if (verdict.kind !== 'execute') return { outcome: outcomeOf(parts, claim, verdict) }
+    const { lease } = verdict
+    const { leaseMs, maxRunMs } = policy
+    reportExecuting(parts, claim, verdict)
+    const startedAt = parts.clock.monotonic()
+    const holding = parts.leaseKeeper.hold(claim, { lease, leaseMs, maxRunMs, since })
+    underway.held = { parts, claim, policy, lease, holding, startedAt, before: verdict, underway }
+    return { held: underway.held }
+  } finally {
+    if (!underway.held) parts.running.end(underway)
+  }
+}
+
+/** The attempt is over: its heartbeats stop. */
+export function closeKey({ parts, holding, underway }: Held): void {
+  holding.letGo()
+  parts.running.end(underway)
+}
+
+/** Does `work` with the key, if it may. */
 export async function withKey<R extends Answer>(
   parts: EngineParts,
   claim: KeyClaim,
@@ -60,28 +90,19 @@ export async function withKey<R extends Answer>(
   waitMs: number,
   work: (held: Held) => Promise<Outcome<R>>,
 ): Promise<Outcome<R>> {
-  const underway = new KeyUnderway(claimKey(parts, claim, waitMs))
-  parts.running.begin(underway)
+  const opened = await openKey(parts, claim, policy, waitMs)
+  if ('outcome' in opened) return opened.outcome as Outcome<R>
+  const { held } = opened
   try {
-    const claimed = await underway.claiming
-    const { verdict } = claimed
-    if (verdict.kind !== 'execute') return outcomeOf(parts, claim, verdict)
-    const held = holdKey(parts, claim, policy, verdict, claimed.since)
-    underway.held = held
-    return await (parts.span ? parts.span('oncekey.run', runAttributes(claim, verdict), () => work(held)) : work(held))
+    return await runSpan(held, () => work(held))
   } finally {
-    underway.held?.holding.letGo()
-    parts.running.end(underway)
+    closeKey(held)
   }
 }
 
-function holdKey(parts: EngineParts, claim: KeyClaim, policy: Policy, verdict: Execution, since: number): Held {
-  const { lease } = verdict
-  const { leaseMs, maxRunMs } = policy
-  reportExecuting(parts, claim, verdict)
-  const startedAt = parts.clock.monotonic()
-  const holding = parts.leaseKeeper.hold(claim, { lease, leaseMs, maxRunMs, since })
-  return { parts, claim, policy, lease, holding, startedAt, before: verdict }
+/** Calls `work` in the span of the run. */
+export function runSpan<T>({ parts: { span }, claim, lease, before }: Held, work: () => Promise<T>): Promise<T> {
+  return span ? span('oncekey.run', runAttributes(claim, { lease, takenOver: before.takenOver }), work) : work()
 }
 
 /** A key from its claim to its end, as a process that stops sees it. */
@@ -115,7 +136,10 @@ export function reportExecuting({ report }: EngineParts, claim: KeyClaim, { leas
 }
 
 /** Of the span of a run. */
-export function runAttributes({ tenant, scope, key, worker }: KeyClaim, { lease, takenOver }: Execution): SpanAttributes {
+export function runAttributes(
+  { tenant, scope, key, worker }: KeyClaim,
+  { lease, takenOver }: Pick<Execution, 'lease' | 'takenOver'>,
+): SpanAttributes {
   return {
     'oncekey.tenant': tenant,
     'oncekey.scope': scope,
@@ -174,7 +198,8 @@ export class HeldRun implements Run {
 
 /** Once the work is done there is no hurry but the lease's: keep trying while it is certain. */
 export function whileCertain({ parts: { clock, storeTimeoutMs }, holding }: Held): Patience {
-  return { until: Math.max(holding.certainUntil(), clock.monotonic() + storeTimeoutMs), tries: Number.POSITIVE_INFINITY }
+  const until = Math.max(holding.certainUntil(), clock.monotonic() + storeTimeoutMs)
+  return { until, tries: Number.POSITIVE_INFINITY, tryMs: storeTimeoutMs }
 }
 
 /** Stores what the work came to. Throws if the key is lost already. */
@@ -203,8 +228,8 @@ class Finishing<R extends Answer> extends PatientCall<WriteResult, Outcome<R>> {
     return whileCertain(this.#held)
   }
 
-  protected override send(): Promise<WriteResult> {
-    return this.#held.parts.store.keyFinish(this.#finish)
+  protected override send(limit: Limit): Promise<WriteResult> {
+    return this.#held.parts.store.keyFinish(this.#finish, limit)
   }
 
   protected override answered(result: WriteResult): Outcome<R> {
@@ -247,9 +272,12 @@ export async function settleFailure(held: Held, { afterFailure, error, steps = [
   const { dueInMs = retryDelayMs(held.before.attempts, parts.random) } = failure
   holding.ending()
   const settle = {
-    rerun: { type: 'released', write: () => store.keyRelease({ lease, reason, dueInMs, steps }) },
-    store: { type: 'failed', write: () => store.keyFinish({ lease, state: 'failed', answer: workFailed, retention, reason, steps }) },
-    park: { type: 'parked', write: () => store.keyPark({ lease, answer: outcomeUnknown, reason, step, steps }) },
+    rerun: { type: 'released', write: (limit: Limit) => store.keyRelease({ lease, reason, dueInMs, steps }, limit) },
+    store: {
+      type: 'failed',
+      write: (limit: Limit) => store.keyFinish({ lease, state: 'failed', answer: workFailed, retention, reason, steps }, limit),
+    },
+    park: { type: 'parked', write: (limit: Limit) => store.keyPark({ lease, answer: outcomeUnknown, reason, step, steps }, limit) },
   } as const
   const { type, write } = settle[afterFailure]
   crashPoint('settle:before')
@@ -265,5 +293,5 @@ export async function settleFailure(held: Held, { afterFailure, error, steps = [
 }
 
 function reasonOf(error: unknown): string {
-  return storableText(error instanceof Error ? `${error.name}: ${error.message}` : 'the work threw something that is not an Error')
+  return storableText(isError(error) ? namedThrownText(error) : 'the work threw something that is not an Error')
 }

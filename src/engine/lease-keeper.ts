@@ -22,6 +22,8 @@ export interface Holding {
   onAbort(listener: (reason: OncekeyError) => void): void
   /** Until when, on the monotonic clock, the lease is certain. */
   certainUntil(): number
+  /** How much longer the run may take. */
+  leftMs(): number
   /** True once the store said that somebody else has the key, or once it was given up. */
   isLost(): boolean
   /** Reports the loss, once: whoever notices it first. */
@@ -37,6 +39,12 @@ export interface Holding {
 /** A run has no listener or one, nearly always: neither needs a list that can grow. */
 const none: readonly never[] = []
 
+interface Keeper {
+  now(): number
+  tellLost(held: Held): void
+  letGo(held: Held): void
+}
+
 /** What the keeper knows of a lease. Each request has one, so what few of them need is made when it is asked for. */
 class Held implements Holding {
   readonly lease: Lease
@@ -48,7 +56,7 @@ class Held implements Holding {
   isEnding = false
   renewing = false
   lossTold = false
-  readonly #keeper: { tellLost(held: Held): void; letGo(held: Held): void }
+  readonly #keeper: Keeper
   #reason: OncekeyError | undefined
   #controller: AbortController | undefined
   #listeners: readonly ((reason: OncekeyError) => void)[] = none
@@ -56,7 +64,7 @@ class Held implements Holding {
   constructor(
     readonly ref: KeyRef,
     { lease, leaseMs, maxRunMs, since }: HoldOptions,
-    keeper: { tellLost(held: Held): void; letGo(held: Held): void },
+    keeper: Keeper,
   ) {
     this.lease = lease
     this.leaseMs = leaseMs
@@ -103,6 +111,10 @@ class Held implements Holding {
     return this.confirmedUntil
   }
 
+  leftMs(): number {
+    return Math.max(1, this.since + this.maxRunMs - this.#keeper.now())
+  }
+
   isLost(): boolean {
     return this.standing === 'lost'
   }
@@ -147,7 +159,8 @@ export class LeaseKeeper {
   #cancelBeat: () => void = () => {}
   #nextBeatAt = Number.POSITIVE_INFINITY
   /** What a lease asks of its keeper. */
-  readonly #ofHeld = {
+  readonly #ofHeld: Keeper = {
+    now: () => this.#parts.clock.monotonic(),
     tellLost: (held: Held) => this.#tellLost(held),
     letGo: (held: Held) => {
       this.#held.delete(held)
@@ -225,7 +238,7 @@ export class LeaseKeeper {
     const until = sentAt + Math.min(...leases.map(({ leaseMs }) => leaseMs)) / beatsPerLease
     try {
       const renewals = leases.map(({ lease, leaseMs }) => ({ ...lease, leaseMs }))
-      const standings = await patiently(() => store.keyHeartbeat({ leases: renewals }), { until, tries: 1 }, this.#parts)
+      const standings = await patiently((limit) => store.keyHeartbeat({ leases: renewals }, limit), { until, tries: 1 }, this.#parts)
       for (const [index, held] of leases.entries()) {
         // Work that has finished meanwhile holds nothing any more: its "lost" is its own finish.
         if (!this.#held.has(held)) continue

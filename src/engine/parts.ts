@@ -10,6 +10,7 @@ import type { Report, ReportWorker } from './events.js'
 import type { LeaseKeeper } from './lease-keeper.js'
 import type { RunningWork } from './running-work.js'
 import type { Span } from './telemetry.js'
+import type { Withdrawals } from './withdrawals.js'
 
 /** What the parts of the engine share. */
 export interface EngineParts {
@@ -24,6 +25,8 @@ export interface EngineParts {
   readonly span: Span | undefined
   readonly leaseKeeper: LeaseKeeper
   readonly running: RunningWork
+  /** Claims that failed for their callers, but that the store may have executed. */
+  readonly withdrawals: Withdrawals
   /** Undefined unless it is asked for. */
   readonly answers: AnswerCache | undefined
   readonly defaults: PolicyOptions

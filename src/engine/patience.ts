@@ -1,5 +1,6 @@
 import type { Clock, Random } from '../core/clock.js'
-import { isOncekeyError, OncekeyError } from '../core/errors.js'
+import { isOncekeyError, storeTimeout } from '../core/errors.js'
+import type { Limit } from '../core/store.js'
 import type { Deadlines, Waiting } from './deadlines.js'
 
 /** How long, and how often, a call of the store is tried. */
@@ -7,6 +8,8 @@ export interface Patience {
   /** On the monotonic clock. */
   readonly until: number
   readonly tries: number
+  /** How long one try may take. Its connection may have gone silent; the next try gets another one. Default: until `until`. */
+  readonly tryMs?: number
 }
 
 /** What patience needs of the engine. */
@@ -21,15 +24,10 @@ const longestDelayMs = 1_000
 
 /**
  * Repeats a call whose answer did not come because the store could not be reached, with full jitter. Only for calls that may
- * be repeated: the store's verbs recognise themselves. `late` gets the answer of a try that was no longer waited for.
+ * be repeated: the store's verbs recognise themselves.
  */
-export function patiently<T>(
-  call: () => Promise<T>,
-  patience: Patience,
-  parts: PatienceParts,
-  late: (answer: T) => void = nobody,
-): Promise<T> {
-  return new PlainCall(call, patience, parts, late).begin()
+export function patiently<T>(call: (limit: Limit) => Promise<T>, patience: Patience, parts: PatienceParts): Promise<T> {
+  return new PlainCall(call, patience, parts).begin()
 }
 
 const nobody = () => {}
@@ -43,6 +41,7 @@ export abstract class PatientCall<T, Result> implements Waiting {
   previous: Waiting | undefined
   next: Waiting | undefined
   #tries = 0
+  #tryMs = Number.POSITIVE_INFINITY
   #attempt = 0
   #isGivenUp = false
   #resolve: (result: Result | Promise<Result>) => void = nobody
@@ -52,8 +51,8 @@ export abstract class PatientCall<T, Result> implements Waiting {
 
   protected abstract patience(): Patience
 
-  /** One try. */
-  protected abstract send(): Promise<T>
+  /** One try. At the limit it ends by itself and destroys its connection: the caller no longer waits. */
+  protected abstract send(limit: Limit): Promise<T>
 
   /** How soon it asks again, after an answer that is not the last word. Undefined for one that is. */
   protected asksAgainInMs(_: T): number | undefined {
@@ -71,6 +70,12 @@ export abstract class PatientCall<T, Result> implements Waiting {
   /** Gets an answer that was no longer waited for. */
   protected late(_: T): void {}
 
+  /** Gets the error of each try that failed. */
+  protected tried(_: unknown): void {}
+
+  /** Called at the end of each try, after all of the above. */
+  protected ended(): void {}
+
   begin(): Promise<Result> {
     const asked = new Promise<Result>((resolve, reject) => {
       this.#resolve = resolve
@@ -85,7 +90,8 @@ export abstract class PatientCall<T, Result> implements Waiting {
   }
 
   #ask(): void {
-    const { until, tries } = this.patience()
+    const { until, tries, tryMs = Number.POSITIVE_INFINITY } = this.patience()
+    this.#tryMs = tryMs
     this.until = until
     this.#tries = tries
     this.#attempt = 0
@@ -101,7 +107,8 @@ export abstract class PatientCall<T, Result> implements Waiting {
     this.#attempt += 1
     this.parts.deadlines.add(this)
     try {
-      this.send().then(
+      const leftMs = this.until - this.parts.clock.monotonic()
+      this.send({ timeoutMs: Math.max(1, Math.min(this.#tryMs, leftMs)) }).then(
         (answer) => this.#succeed(answer),
         (error: unknown) => this.#fail(error),
       )
@@ -112,20 +119,24 @@ export abstract class PatientCall<T, Result> implements Waiting {
 
   #succeed(answer: T): void {
     this.parts.deadlines.remove(this)
-    if (this.#isGivenUp) {
-      this.late(answer)
-      return
-    }
     try {
+      if (this.#isGivenUp) {
+        this.late(answer)
+        return
+      }
       const delayMs = this.asksAgainInMs(answer)
       if (delayMs === undefined) this.#resolve(this.answered(answer))
       else this.#after(delayMs).then(() => this.#ask())
     } catch (error) {
       this.#reject(error)
+    } finally {
+      this.ended()
     }
   }
 
   #fail(error: unknown): void {
+    this.tried(error)
+    this.ended()
     if (this.#isGivenUp) return
     const { clock, random, deadlines } = this.parts
     deadlines.remove(this)
@@ -150,38 +161,29 @@ class Unanswered {
 }
 
 class PlainCall<T> extends PatientCall<T, T> {
-  readonly #call: () => Promise<T>
+  readonly #call: (limit: Limit) => Promise<T>
   readonly #patience: Patience
-  readonly #late: (answer: T) => void
 
-  constructor(call: () => Promise<T>, patience: Patience, parts: PatienceParts, late: (answer: T) => void) {
+  constructor(call: (limit: Limit) => Promise<T>, patience: Patience, parts: PatienceParts) {
     super(parts)
     this.#call = call
     this.#patience = patience
-    this.#late = late
   }
 
   protected override patience(): Patience {
     return this.#patience
   }
 
-  protected override send(): Promise<T> {
-    return this.#call()
+  protected override send(limit: Limit): Promise<T> {
+    return this.#call(limit)
   }
 
   protected override answered(answer: T): T {
     return answer
   }
-
-  protected override late(answer: T): void {
-    this.#late(answer)
-  }
 }
 
-/** Trouble that can be over the next moment: a broken connection, a failover, a disk that is being cleared. */
+/** Transient errors: a broken or silent connection, a failover, a full disk. */
 function mayPass(error: unknown): boolean {
-  return (['store_unavailable', 'store_read_only', 'store_full'] as const).some((code) => isOncekeyError(error, code))
+  return (['store_unavailable', 'store_timeout', 'store_read_only', 'store_full'] as const).some((code) => isOncekeyError(error, code))
 }
-
-export const storeTimeout = () =>
-  new OncekeyError('store_timeout', 'The store did not answer in time: check its load and its locks, or raise storeTimeout.')

@@ -1,0 +1,77 @@
+import type { Clock } from '../core/clock.js'
+import { storeTimeout } from '../core/errors.js'
+import type { Limit } from '../core/store.js'
+
+interface Waiting {
+  begin(): void
+}
+
+/**
+ * Limits the claims that the store may have executed and that no caller has an answer to. Each of them may have to be withdrawn, so in an outage a
+ * process must not send more than it can remember. A claim that finds no place waits unsent, in order, until its caller's limit.
+ */
+export class ClaimPlaces {
+  readonly #clock: Clock
+  readonly #most: number
+  /** Claims that failed for their callers and still have to be withdrawn: each keeps a place. */
+  readonly #withdrawals: { readonly size: number }
+  #sent = 0
+  readonly #waiting = new Set<Waiting>()
+  #isOffered = false
+
+  constructor(clock: Clock, most: number, withdrawals: { readonly size: number }) {
+    this.#clock = clock
+    this.#most = most
+    this.#withdrawals = withdrawals
+  }
+
+  /** False if there is none free: then `wait()`. */
+  take(): boolean {
+    if (this.#waiting.size > 0 || !this.#isFree()) return false
+    this.#sent += 1
+    return true
+  }
+
+  /** Rejects at the limit, with an error that says that nothing was sent. */
+  wait({ timeoutMs }: Limit): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const waiting: Waiting = {
+        begin() {
+          cancel()
+          resolve()
+        },
+      }
+      const giveUp = () => {
+        this.#waiting.delete(waiting)
+        reject(storeTimeout({ neverSent: true }))
+      }
+      const cancel = this.#clock.schedule(giveUp, timeoutMs)
+      this.#waiting.add(waiting)
+    })
+  }
+
+  /** The store has answered, or the call has failed. */
+  release(): void {
+    this.#sent -= 1
+    this.offer()
+  }
+
+  /** Not at once: a claim that has just failed first becomes a withdrawal, which keeps its place. */
+  offer(): void {
+    if (this.#waiting.size === 0 || this.#isOffered) return
+    this.#isOffered = true
+    setImmediate(() => {
+      this.#isOffered = false
+      for (const waiting of this.#waiting) {
+        if (!this.#isFree()) return
+        this.#waiting.delete(waiting)
+        this.#sent += 1
+        waiting.begin()
+      }
+    })
+  }
+
+  #isFree(): boolean {
+    return this.#sent + this.#withdrawals.size < this.#most
+  }
+}

@@ -96,13 +96,13 @@ export function admission<Schema extends StandardSchema | undefined>(
       )
     }
     const ref = checkKeyRef({ tenant, scope: name, key })
-    const fingerprint = parts.takeFingerprint(request.fingerprint ?? { value: input ?? null })
+    const fingerprint = await parts.takeFingerprint.inTurns(request.fingerprint ?? { value: input ?? null })
     // What could not be read cannot be kept either; nothing will be.
     const claim: KeyClaim = { tenant, scope: name, key, fingerprint, request: issues ? null : inputBytes(input), ...newClaim() }
     if (!checked.issues) return { claim, input: checked.value }
     // A known key replays or mismatches, even if the schema was tightened since. Only one that would have to run is invalid.
     const patience = { until: parts.clock.monotonic() + parts.storeTimeoutMs, tries: 3 }
-    const known = await patiently(() => parts.store.keyPeek(claim), patience, parts)
+    const known = await patiently((limit) => parts.store.keyPeek(claim, limit), patience, parts)
     return { ref, outcome: known ? outcomeOf<R>(parts, claim, known) : { kind: 'invalid', issues: checked.issues } }
   }
 }

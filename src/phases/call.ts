@@ -2,7 +2,9 @@ import { crashPoint } from '../core/crash-points.js'
 import { type Duration, durationMs } from '../core/duration.js'
 import { OncekeyError } from '../core/errors.js'
 import type { Json } from '../core/json.js'
+import { inAscii } from '../core/json-text.js'
 import { derivedKey } from '../core/key.js'
+import { thrownText } from '../core/thrown-text.js'
 import { keyedFetch } from './keyed-fetch.js'
 import type { Ledger } from './ledger.js'
 import { fromResultJson, resultJson } from './result-json.js'
@@ -139,7 +141,8 @@ export async function call<Tx, T>(
   async function handle(error: unknown, durationMs: number): Promise<never> {
     const meaning = meaningOf(error)
     if (meaning === 'refused') {
-      const result = JSON.stringify({ message: error instanceof Error ? error.message : String(error) })
+      // The other side's words, in characters that every database has.
+      const result = inAscii(JSON.stringify({ message: thrownText(error) }))
       await remember('refused', result)
       parts.report(claim, { type: 'call-refused', name, durationMs, error })
       throw refused(name, result, error)
@@ -150,8 +153,7 @@ export async function call<Tx, T>(
       throw error
     }
     if (whenUnknown === 'park') {
-      const why = error instanceof Error ? error.message : String(error)
-      await ledger.park(`the call '${name}' failed with an unknown outcome (${why.slice(0, 200)})`, 'key_parked', name)
+      await ledger.park(`the call '${name}' failed with an unknown outcome (${thrownText(error).slice(0, 200)})`, 'key_parked', name)
     }
     throw error
   }

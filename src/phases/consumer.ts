@@ -73,11 +73,14 @@ export function defineConsumer<Tx, M extends Message, R extends Answer>(
     throw new OncekeyError('option_invalid', `fingerprint is ${String(fingerprint)}: it is a function of the message.`)
   }
   // Now, so that a wrong option is an error at start.
-  resolvePolicy(policy, parts.defaults)
+  const { maxRunMs } = resolvePolicy(policy, parts.defaults)
 
   return {
     name,
-    handle: async (message) => runLocal(parts, store, inboxClaim(parts, keyOf(message)), (tx) => done(tx, message)),
+    handle: async (message) => {
+      const claim = await inboxClaim(parts, keyOf(message))
+      return runLocal(parts, store, { claim, maxRunMs }, (tx) => done(tx, message))
+    },
     within: async (tx, message) => within(parts, store, tx, keyOf(message), () => done(tx, message)),
   }
 

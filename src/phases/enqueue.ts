@@ -11,13 +11,18 @@ import { tellWorkers } from './tell-workers.js'
 /** As often as a claim: a request must not wait out an outage. */
 const enqueueTries = 3
 
-/** Leaves a request to workers, and tells those in this process. By its token a repeat knows itself, so a broken connection costs a repeat. */
+/**
+ * Leaves a request to workers, and tells those in this process. By its token a repeat knows itself, so a broken connection costs a repeat.
+ *
+ * If the acknowledgement is lost for good, the caller gets an error and the request stays stored: a duplicate may have been told 202 for it. Workers
+ * carry it out once, and a retry finds its answer.
+ */
 export async function enqueue<R extends Answer>(parts: EngineParts, claim: KeyClaim): Promise<EnqueueOutcome<R>> {
   const { store, clock, storeTimeoutMs, report } = parts
   parts.running.assertOpen()
   crashPoint('enqueue:before')
   const patience = { until: clock.monotonic() + storeTimeoutMs, tries: enqueueTries }
-  const verdict = await patiently(() => store.keyEnqueue(claim), patience, parts)
+  const verdict = await patiently((limit) => store.keyEnqueue(claim, limit), patience, parts)
   crashPoint('enqueue:after')
   if (verdict.kind !== 'enqueued') return withId(keyId(claim), outcomeOf<R>(parts, claim, verdict))
   report(claim, { type: 'enqueued' })

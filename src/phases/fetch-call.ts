@@ -3,7 +3,7 @@ import { isOncekeyError, OncekeyError } from '../core/errors.js'
 import type { Json } from '../core/json.js'
 import { isJson } from '../core/media-type.js'
 import { type CallOptions, call } from './call.js'
-import { idempotencyKey, keyedFetch, requestOf } from './keyed-fetch.js'
+import { goesOutOnce, idempotencyKey, keyedFetch, requestOf } from './keyed-fetch.js'
 import type { Ledger } from './ledger.js'
 
 /** What is kept of a response. */
@@ -40,9 +40,11 @@ export async function fetchCall<Tx, T>(
   const { shown } = requestOf(url, init, header)
   let attempt = 1
   let status: number | undefined
+  let isSentOnce = false
 
   async function make(made: { key: string; signal: AbortSignal; attempt: number }): Promise<T> {
     attempt = made.attempt
+    isSentOnce = goesOutOnce(init)
     const response = await keyedFetch({ name, header, ...made })(url, init)
     if (response.ok || accept.includes(response.status)) return parse(response)
     status = response.status
@@ -53,7 +55,7 @@ export async function fetchCall<Tx, T>(
   return call<Tx, T>(ledger, name, make, {
     ...options,
     classify: (error) =>
-      status !== undefined && isOncekeyError(error, 'call_failed') ? meaningOf(status, attempt) : meaningOfFailure(error),
+      status !== undefined && isOncekeyError(error, 'call_failed') ? meaningOf(status, attempt) : meaningOfFailure(error, isSentOnce),
   })
 }
 
@@ -75,8 +77,9 @@ const perhapsDone: ReadonlySet<number> = new Set([408, 409])
 
 const alsoAboutKeys: ReadonlySet<number> = new Set([400, 422])
 
-/** Where no connection came about, nothing was sent. Any other failure may have come after the deed. */
-function meaningOfFailure(error: unknown): 'retry' | 'unknown' {
+/** Without a connection nothing was sent, unless by an earlier attempt. Any other failure may have come after the effect. */
+function meaningOfFailure(error: unknown, isSentOnce: boolean): 'retry' | 'unknown' {
+  if (!isSentOnce) return 'unknown'
   const { code } = ((error as { cause?: unknown } | null)?.cause ?? {}) as { code?: unknown }
   return typeof code === 'string' && neverConnected.has(code) ? 'retry' : 'unknown'
 }

@@ -27,9 +27,10 @@ async function commitFinish<Tx, R extends Answer>(ledger: Ledger<Tx>, work: (tx:
   let whole: R | undefined
   return commitTogether<Tx, R>(parts, ledger.store, {
     name: 'finish',
-    run: (tx) =>
-      ledger.stagingIn(tx, async (jobs) => {
-        const finished = checkAnswer(await work(tx))
+    workMs: ledger.held.holding.leftMs(),
+    run: (tx, part) =>
+      ledger.stagingIn({ tx, part, work }, async (value, jobs) => {
+        const finished = checkAnswer(value)
         crashPoint('finish:worked')
         // It may have been given up meanwhile, and the release may still be on its way.
         if (ledger.held.holding.isLost()) ledger.lose()
@@ -37,7 +38,7 @@ async function commitFinish<Tx, R extends Answer>(ledger: Ledger<Tx>, work: (tx:
         const { retention } = policy
         ledger.held.holding.ending()
         const finish = { lease, state: 'complete', answer: kept, retention, steps: ledger.uncommitted, jobs } as const
-        const written = await ledger.store.keyFinishWithin(finish, tx)
+        const written = await ledger.store.keyFinishWithin(finish, tx, { timeoutMs: parts.storeTimeoutMs })
         if (written === 'lost') ledger.lose()
         // The user's writes are in the store already, from a try whose acknowledgement was lost.
         if (written === 'repeated') throw new CommittedBefore()
@@ -45,7 +46,7 @@ async function commitFinish<Tx, R extends Answer>(ledger: Ledger<Tx>, work: (tx:
         return finished
       }),
     async committedBefore() {
-      const record = await patiently(() => parts.store.keyRead(claim), whileCertain(ledger.held), parts)
+      const record = await patiently((limit) => parts.store.keyRead(claim, limit, { request: false }), whileCertain(ledger.held), parts)
       const ours = record?.state === 'complete' && record.incarnation === lease.incarnation && record.fence === lease.fence
       return ours ? { value: whole ?? (record.answer as R) } : undefined
     },

@@ -32,6 +32,38 @@ export function keyedFetch({ name, key, signal, header = idempotencyKey }: Keyed
   }
 }
 
+/** As this module found it. A library that replaces it later may send a request again, as the options of no request show. */
+const nodesFetch = globalThis.fetch
+
+/**
+ * Whether a request is sent at most once: true with Node's own fetch and dispatcher. Any other one may retry, and reports only how its last attempt
+ * failed.
+ */
+export function goesOutOnce(init: Init): boolean {
+  if (globalThis.fetch !== nodesFetch) return false
+  if ('dispatcher' in init && init.dispatcher) return false
+  return globalDispatchers.every((name) => {
+    const dispatcher = (globalThis as Record<symbol, unknown>)[name]
+    // Undefined: Node makes its own with the first request.
+    return dispatcher === undefined || isPlain(dispatcher as Dispatcher)
+  })
+}
+
+interface Dispatcher {
+  readonly dispatch?: unknown
+  readonly constructor?: { readonly name?: unknown }
+}
+
+/** Where undici, which is Node's fetch, keeps what all requests go through, one for each version of its interface. */
+const globalDispatchers = [1, 2].map((version) => Symbol.for(`undici.globalDispatcher.${version}`))
+
+/** A dispatcher made by `agent.compose(…)` differs from the agent only in `dispatch`. `Dispatcher1Wrapper` wraps the agent of the newer interface. */
+function isPlain(dispatcher: Dispatcher): boolean {
+  const name = dispatcher.constructor?.name
+  if (name === 'Dispatcher1Wrapper') return true
+  return name === 'Agent' && dispatcher.dispatch === Object.getPrototypeOf(dispatcher).dispatch
+}
+
 interface Planned {
   readonly safe: boolean
   readonly headers: Headers

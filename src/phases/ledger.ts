@@ -9,14 +9,44 @@ import { type Held, ranForMs, whileCertain } from '../engine/held.js'
 import { leaseLost } from '../engine/lease-keeper.js'
 import { patiently } from '../engine/patience.js'
 import { tellWorkers } from './tell-workers.js'
+import type { TransactionPart } from './transaction-part.js'
 
 /** How a run ended, whatever the body does afterwards. Once it has, every further step throws `error`. */
 export type RunEnd =
   | { readonly kind: 'finished'; readonly answer: Answer; readonly error: unknown }
   /** `lost`: the key is somebody else's, or the store could not be told what happened: nothing more may be stored. */
   | { readonly kind: 'parked' | 'lost' | 'crashed'; readonly error: unknown }
+  /** As if the body had thrown it. */
+  | { readonly kind: 'failed'; readonly error: unknown }
 
 type StoredStep = StepHistory['steps'][number]
+
+interface Staging<Tx> {
+  readonly tx: Tx
+  readonly jobs: JobRecord[]
+  /** The work has returned, and the jobs are on their way. */
+  isSealed: boolean
+  /** Why the phase fails, if a job came after that. */
+  late: StagedLate | null
+}
+
+/** The user's work in the transaction of a phase. */
+interface StagedWork<Tx, W> {
+  readonly tx: Tx
+  readonly part: TransactionPart
+  work(tx: Tx): Promise<W> | W
+}
+
+/** The phase throws it as well, so a promise of ours that rejects with it may go unhandled. */
+export class StagedLate extends OncekeyError {
+  constructor(job: string, phase: string) {
+    super(
+      'stage_outside_phase',
+      `The job '${job}' was staged after the work of '${phase}' had returned, so nothing of '${phase}' was committed: await every stage and ` +
+        'every query before the work returns.',
+    )
+  }
+}
 
 /**
  * The memory of one run: what earlier attempts committed, what this one has done, and what no commit has carried yet. It sees to it
@@ -31,8 +61,8 @@ export class Ledger<Tx> {
   inDoubt: string | null
   /** Results of calls that travel with the next commit. */
   uncommitted: StepRecord[] = []
-  /** The transaction of the phase that is open, and the jobs that are staged in it. */
-  staging: { readonly tx: Tx; readonly jobs: JobRecord[] } | null = null
+  /** Of the phase that is open. */
+  #staging: Staging<Tx> | null = null
   /** Whether the last try of the phase has staged any. */
   #hasStaged = false
   readonly #stored: Map<string, StoredStep>
@@ -67,9 +97,7 @@ export class Ledger<Tx> {
   async step<T>(name: string, make: (stored: StoredStep | undefined) => Promise<T>): Promise<T> {
     checkName('step_name_invalid', 'name of the step', name)
     return this.alone(name, async () => {
-      if (this.#visited.has(name)) {
-        await this.park(`the step name '${name}' is used twice in one run`, 'step_name_repeated')
-      }
+      if (this.#visited.has(name)) throw this.#fail(nameRepeated(name))
       this.#visited.add(name)
       const stored = this.#stored.get(name)
       if (!stored || stored.kind === 'cleared') await this.parkIfStepsAreUnknown(`the step '${name}'`)
@@ -111,17 +139,38 @@ export class Ledger<Tx> {
     return open?.name ?? null
   }
 
-  /** Runs the writes of a phase, with the jobs that are staged in them. Gives up first if the lease is gone. */
-  async stagingIn<T>(tx: Tx, write: (jobs: readonly JobRecord[]) => Promise<T>): Promise<T> {
+  /** Runs the work of a phase, then our write with the jobs that the work staged. Throws first if the lease is lost. */
+  async stagingIn<W, T>({ tx, part, work }: StagedWork<Tx, W>, write: (worked: W, jobs: readonly JobRecord[]) => Promise<T>): Promise<T> {
     this.assertHeld()
-    const jobs: JobRecord[] = []
-    this.staging = { tx, jobs }
+    const staging: Staging<Tx> = { tx, jobs: [], isSealed: false, late: null }
+    this.#staging = staging
     try {
-      return await write(jobs)
+      const worked = await part.work(() => work(tx))
+      staging.isSealed = true
+      const written = await write(worked, staging.jobs)
+      if (staging.late) throw staging.late
+      return written
     } finally {
-      this.staging = null
-      this.#hasStaged = jobs.length > 0
+      this.#staging = null
+      this.#hasStaged = staging.jobs.length > 0
     }
+  }
+
+  /**
+   * The job list of the phase that is open in `tx`. A job staged after the work has returned is too late for our write, and the user's writes
+   * must not be committed without it, so the phase fails.
+   */
+  jobsIn(tx: Tx, name: string): JobRecord[] {
+    const staging = this.#staging
+    if (staging?.tx !== tx) {
+      throw new OncekeyError(
+        'stage_outside_phase',
+        `The job '${name}' was not staged: pass the transaction of the phase or finish that is open, inside of it, and await it.`,
+      )
+    }
+    if (!staging.isSealed) return staging.jobs
+    staging.late ??= new StagedLate(name, this.#open?.name ?? 'the phase')
+    throw staging.late
   }
 
   /** To be called after the commit: the relay of this process need not look for them. */
@@ -146,6 +195,12 @@ export class Ledger<Tx> {
     const { holding, parts } = this.held
     if (holding.isLost() || parts.clock.monotonic() >= holding.certainUntil()) this.lose()
     if (holding.signal.aborted) throw holding.signal.reason
+  }
+
+  /** Ends the run with an error that no catch in the body can turn into an answer. */
+  #fail(error: OncekeyError): OncekeyError {
+    this.#end = { kind: 'failed', error }
+    return error
   }
 
   lose(): never {
@@ -174,7 +229,9 @@ export class Ledger<Tx> {
     const { lease, parts } = this.held
     const advance = { lease, from: this.recoveryPoint, to, steps: all, jobs: [] }
     crashPoint(`record ${to}:before`)
-    const result = await this.#orEnd(patiently(() => this.store.stepAdvance(advance), whileCertain(this.held), parts))
+    const result = await this.#orEnd(
+      patiently((limit) => this.store.stepAdvance(advance, undefined, limit), whileCertain(this.held), parts),
+    )
     crashPoint(`record ${to}:after`)
     if (result === 'lost') this.lose()
     const last = all.at(-1)
@@ -205,7 +262,7 @@ export class Ledger<Tx> {
     const park = { lease, answer: outcomeUnknown, reason: storableText(reason), step, steps: this.uncommitted }
     crashPoint('park:before')
     this.held.holding.ending()
-    const result = await this.#orEnd(patiently(() => parts.store.keyPark(park), whileCertain(this.held), parts))
+    const result = await this.#orEnd(patiently((limit) => parts.store.keyPark(park, limit), whileCertain(this.held), parts))
     crashPoint('park:after')
     if (result === 'lost') this.lose()
     this.#end = { kind: 'parked', error }
@@ -213,3 +270,10 @@ export class Ledger<Tx> {
     throw error
   }
 }
+
+const nameRepeated = (name: string) =>
+  new OncekeyError(
+    'step_name_repeated',
+    `The step name '${name}' is used twice in one run, and the second step was not done. Give each step its own name; in a loop, include ` +
+      'something unique to the iteration.',
+  )

@@ -1,6 +1,6 @@
 import { type Answer, type BodyOf, checkAnswer, type Reply } from '../core/answer.js'
 import { crashPoint, isSimulatedCrash } from '../core/crash-points.js'
-import { isStoreTrouble } from '../core/errors.js'
+import { isOncekeyError, isStoreTrouble } from '../core/errors.js'
 import type { Lease } from '../core/record.js'
 import type { KeyClaim, StepStore } from '../core/store.js'
 import { reportExecuting, runAttributes } from '../engine/held.js'
@@ -27,7 +27,7 @@ export function defineLocal<Tx, Schema extends StandardSchema | undefined, R ext
   options: LocalOptions<Schema>,
   work: (tx: Tx, input: OutputOf<Schema>) => Promise<R> | R,
 ): LocalOperation<InputOf<Schema>, R> {
-  const { admit } = admission(parts, name, options)
+  const { admit, policy } = admission(parts, name, options)
   return {
     name,
     makesKey: options.key !== undefined,
@@ -35,49 +35,62 @@ export function defineLocal<Tx, Schema extends StandardSchema | undefined, R ext
       const admitted = await admit<R>(request)
       if ('outcome' in admitted) return admitted.outcome
       // It is never resumed, so the request need not be kept.
-      return runLocal(parts, store, { ...admitted.claim, request: null }, (tx) => work(tx, admitted.input))
+      const claim = { ...admitted.claim, request: null }
+      return runLocal(parts, store, { claim, maxRunMs: policy.maxRunMs }, (tx) => work(tx, admitted.input))
     },
   }
 }
 
 /**
  * Purely local work: claim, work and answer are one transaction and one commit, so there is no window. Duplicates wait on the unique
- * index until it ends, and then replay. If it fails, nothing is left, not even the key.
+ * index until it ends, and then replay; after `storeTimeout` they are in progress. If it fails, nothing is left, not even the key.
  */
 export async function runLocal<Tx, R extends Answer>(
   parts: EngineParts,
   store: StepStore<Tx>,
-  claim: KeyClaim,
+  { claim, maxRunMs }: { readonly claim: KeyClaim; readonly maxRunMs: number },
   work: (tx: Tx) => Promise<R> | R,
 ): Promise<Outcome<R>> {
   parts.running.assertOpen()
   const { clock, report, span } = parts
+  const limit = { timeoutMs: parts.storeTimeoutMs }
+  // One limit for the wait for a connection and the wait for another holder's transaction.
+  const claimUntil = clock.monotonic() + parts.storeTimeoutMs
+  const claimLimit = () => (startedAt === undefined ? { timeoutMs: Math.max(1, claimUntil - clock.monotonic()) } : limit)
   // The answer that was written last: if a commit turns out to have happened, it is its. What is stored may be less of it.
   let whole: R | undefined
   let startedAt: number | undefined
+  let wroteNothing = false
   const together: Together<Tx, Outcome<R>> = {
     name: 'local',
-    async run(tx) {
-      const verdict = await store.keyClaimWithin(claim, tx)
-      if (verdict.kind !== 'execute') return outcomeOf<R>(parts, claim, verdict)
+    // The claim may wait for up to storeTimeout.
+    workMs: maxRunMs + limit.timeoutMs,
+    async run(tx, part) {
+      const verdict = await store.keyClaimWithin(claim, tx, claimLimit())
+      if (verdict.kind !== 'execute') {
+        wroteNothing = !('settled' in verdict && verdict.settled)
+        return outcomeOf<R>(parts, claim, verdict)
+      }
       // A transaction that has to be repeated is the same run.
       if (startedAt === undefined) reportExecuting(parts, claim, verdict)
       startedAt ??= clock.monotonic()
       crashPoint('local:claimed')
-      const worked = span ? span('oncekey.run', runAttributes(claim, verdict), async () => work(tx)) : work(tx)
+      const make = () => part.work(() => work(tx))
+      const worked = span ? span('oncekey.run', runAttributes(claim, verdict), make) : make()
       const answer = checkAnswer(await worked)
       crashPoint('local:worked')
       const { lease } = verdict
       const kept = parts.keep(claim, answer)
-      const result = await store.keyFinishWithin({ lease, state: 'complete', answer: kept, retention: claim.retention }, tx)
+      const result = await store.keyFinishWithin({ lease, state: 'complete', answer: kept, retention: claim.retention }, tx, limit)
       if (result !== 'done') throw leaseLost()
       whole = answer
       return executed<R>(answer, lease)
     },
+    wroteNothing: () => wroteNothing,
     /** The claim's token says whether the row is its own. */
     async committedBefore() {
       const patience = { until: parts.clock.monotonic() + parts.storeTimeoutMs, tries: Number.POSITIVE_INFINITY }
-      const record = await patiently(() => parts.store.keyRead(claim), patience, parts)
+      const record = await patiently((limit) => parts.store.keyRead(claim, limit, { request: false }), patience, parts)
       const ours = record?.owner === claim.owner && record.state === 'complete'
       return ours ? { value: executed<R>(whole ?? (record.answer as Answer), record) } : undefined
     },
@@ -93,8 +106,9 @@ export async function runLocal<Tx, R extends Answer>(
     }
     return outcome
   } catch (error) {
+    if (startedAt === undefined && isOncekeyError(error, 'key_locked')) return outcomeOf<R>(parts, claim, lockedByAnother)
     // Rolled back; or, if the store is away, perhaps committed: a retry finds out.
-    const type = isStoreTrouble(error) ? 'answer-not-stored' : 'released'
+    const type = isStoreTrouble(error) && !isOncekeyError(error, 'store_conflict') ? 'answer-not-stored' : 'released'
     if (startedAt === undefined && isStoreTrouble(error)) report(claim, { type: 'not-claimed', error })
     if (startedAt !== undefined && !isSimulatedCrash(error)) report(claim, { type, error, durationMs: durationMs() })
     throw error
@@ -102,6 +116,9 @@ export async function runLocal<Tx, R extends Answer>(
     parts.running.end(underway)
   }
 }
+
+/** Another transaction has the key; when it ends is unknown. */
+export const lockedByAnother = { kind: 'in-progress', retryAfterMs: 1_000 } as const
 
 function executed<R extends Answer>(answer: Answer, { incarnation }: Pick<Lease, 'incarnation'>): Outcome<R> {
   return { kind: 'executed', answer: answer as Reply<BodyOf<R>>, incarnation, stored: true }

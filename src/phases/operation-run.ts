@@ -9,7 +9,7 @@ import { patiently } from '../engine/patience.js'
 import { type Call, type CallOptions, call } from './call.js'
 import { type Fetched, type FetchOptions, fetchCall } from './fetch-call.js'
 import { finish } from './finish.js'
-import { Ledger } from './ledger.js'
+import { Ledger, StagedLate } from './ledger.js'
 import { phase } from './phase.js'
 import { resultJson } from './result-json.js'
 
@@ -68,8 +68,18 @@ export class BodyRun<Tx> extends HeldRun implements OperationRun<Tx> {
 
   readonly finish: OperationRun<Tx>['finish'] = async (work) => finish(await this.#open(), work)
 
-  readonly stage: OperationRun<Tx>['stage'] = async (tx, name, payload, options) =>
-    stage(this.#held, await this.#open(), { ...options, tx, name, payload })
+  readonly stage: OperationRun<Tx>['stage'] = (tx, name, payload, options) => {
+    const staged = this.#stage({ ...options, tx, name, payload }).catch((error: unknown) => {
+      // The phase that is open fails with it.
+      if (error instanceof StagedLate) staged.catch(() => {})
+      throw error
+    })
+    return staged
+  }
+
+  async #stage(job: StagedJob<Tx>): Promise<void> {
+    stage(this.#held, await this.#open(), job)
+  }
 
   /** The ledger that a step has opened, if there was one. No step may follow. */
   static end<Tx>(run: BodyRun<Tx>): Promise<Ledger<Tx>> | undefined {
@@ -88,24 +98,21 @@ export class BodyRun<Tx> extends HeldRun implements OperationRun<Tx> {
 export async function openLedger<Tx>(held: Held, store: StepStore<Tx>): Promise<Ledger<Tx>> {
   const { recoveryPoint, takenOver } = held.before
   if (!takenOver) return new Ledger(held, store, null, { steps: [], lastCommitAgeMs: 0 })
-  const history = await patiently(() => store.stepsRead(held.lease), whileCertain(held), held.parts)
+  const history = await patiently((limit) => store.stepsRead(held.lease, limit), whileCertain(held), held.parts)
   return new Ledger(held, store, recoveryPoint, history)
 }
 
-function stage<Tx>(
-  { parts }: Held,
-  { staging }: Ledger<Tx>,
-  { tx, name, payload, group, delay }: { readonly tx: Tx; readonly name: string; readonly payload: unknown } & StageOptions,
-): void {
-  if (staging?.tx !== tx) {
-    throw new OncekeyError(
-      'stage_outside_phase',
-      `The job '${name}' was not staged: pass the transaction of the phase or finish that is open, inside of it.`,
-    )
-  }
+interface StagedJob<Tx> extends StageOptions {
+  readonly tx: Tx
+  readonly name: string
+  readonly payload: unknown
+}
+
+function stage<Tx>({ parts }: Held, ledger: Ledger<Tx>, { tx, name, payload, group, delay }: StagedJob<Tx>): void {
+  const jobs = ledger.jobsIn(tx, name)
   checkName('step_name_invalid', 'name of the job', name)
   if (group !== undefined) checkName('option_invalid', 'group of the job', group)
   const delayMs = delay === undefined || delay === 0 ? 0 : durationMs(delay, 'delay')
   const json = resultJson(`the job '${name}'`, payload) ?? 'null'
-  staging.jobs.push({ id: parts.random.uuid(), name, payload: json, group: group ?? null, delayMs })
+  jobs.push({ id: parts.random.uuid(), name, payload: json, group: group ?? null, delayMs })
 }

@@ -24,6 +24,8 @@ export interface Operation<Input, R extends Answer> {
   readonly name: string
   /** Whether it makes a key from the input for callers that bring none. */
   readonly makesKey: boolean
+  /** The longest that one attempt may hold its key. */
+  readonly maxRunMs: number
   run(request: RunRequest<Input>): Promise<OperationOutcome<R>>
   /**
    * Leaves the request to workers, and returns at once. Validation, replays and mismatches are as with `run`; `wait` and `storeErrors` of
@@ -55,6 +57,7 @@ export function defineOperation<Tx, Schema extends StandardSchema | undefined, R
   return {
     name,
     makesKey: options.key !== undefined,
+    maxRunMs: policy.maxRunMs,
 
     async run(request) {
       const { wait, storeErrors = options.storeErrors } = request
@@ -81,7 +84,8 @@ export function defineOperation<Tx, Schema extends StandardSchema | undefined, R
   async function hasRequest(ref: KeyRef): Promise<boolean> {
     const patience = { until: parts.clock.monotonic() + parts.storeTimeoutMs, tries: 3 }
     try {
-      return Boolean((await patiently(() => parts.store.keyRead(ref), patience, parts))?.request)
+      const record = await patiently((limit) => parts.store.keyRead(ref, limit, { request: false }), patience, parts)
+      return record?.hasRequest === true
     } catch (error) {
       if (isStoreTrouble(error)) throw error
       return true

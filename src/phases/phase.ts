@@ -28,18 +28,20 @@ async function commitPhase<Tx, T>(ledger: Ledger<Tx>, name: string, work: (tx: T
   const { lease, parts } = ledger.held
   const text = await commitTogether<Tx, string | null>(parts, ledger.store, {
     name: `phase ${name}`,
-    run: (tx) =>
-      ledger.stagingIn(tx, async (jobs) => {
-        const result = resultJson(name, await work(tx))
+    workMs: ledger.held.holding.leftMs(),
+    run: (tx, part) =>
+      ledger.stagingIn({ tx, part, work }, async (value, jobs) => {
+        const result = resultJson(name, value)
         crashPoint(`phase ${name}:worked`)
+        const limit = { timeoutMs: parts.storeTimeoutMs }
         const steps = [...ledger.uncommitted, ledger.newStep(name, 'phase', result)]
-        const written = await ledger.store.stepAdvance({ lease, from: ledger.recoveryPoint, to: name, steps, jobs }, tx)
+        const written = await ledger.store.stepAdvance({ lease, from: ledger.recoveryPoint, to: name, steps, jobs }, tx, limit)
         if (written === 'lost') ledger.lose()
         if (written === 'repeated') throw new CommittedBefore()
         return result
       }),
     async committedBefore() {
-      const { steps } = await patiently(() => ledger.store.stepsRead(lease), whileCertain(ledger.held), parts)
+      const { steps } = await patiently((limit) => ledger.store.stepsRead(lease, limit), whileCertain(ledger.held), parts)
       const step = steps.find((each) => each.name === name)
       return step && { value: step.result }
     },

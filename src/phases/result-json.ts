@@ -1,21 +1,22 @@
 import { OncekeyError } from '../core/errors.js'
 import type { Json } from '../core/json.js'
-import { jsonText } from '../core/json-text.js'
+import { inAscii, jsonText } from '../core/json-text.js'
+import { thrownText } from '../core/thrown-text.js'
 
 /**
  * The JSON of a step's result, or null for nothing. Whatever would come back as something else than `Json<T>` says is refused: a
- * first run and a resumed one must see the same value, and the compiler must know which.
+ * first run and a resumed one must see the same value, and the compiler must know which. It is ASCII, which every database can hold.
  */
 export function resultJson(name: string, value: unknown): string | null {
   if (value === undefined) return null
   const notJson = (cause: unknown) =>
     new OncekeyError(
       'result_not_json',
-      `The result of ${name} is not JSON${cause instanceof Error ? ` (${cause.message})` : ''}: return plain objects, arrays, texts, ` +
+      `The result of ${name} is not JSON${cause === undefined ? '' : ` (${thrownText(cause)})`}: return plain objects, arrays, texts, ` +
         'finite numbers, booleans, null, or nothing.',
       { cause },
     )
-  return jsonText(value, notJson, refuseWhatJsonWouldChange)
+  return inAscii(jsonText(value, notJson, refuseWhatJsonWouldChange))
 }
 
 /** The value that a result comes back as, on the first run too. */

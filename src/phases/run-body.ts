@@ -18,7 +18,7 @@ export interface BodyOptions<Tx> {
   afterFailure(error: unknown, held: Held): AfterFailure
 }
 
-type Ended<R> = { readonly answer: R } | { readonly error: unknown }
+export type Ended<R> = { readonly answer: R } | { readonly error: unknown }
 
 /** Runs a body on a key that is held, and stores what it comes to. */
 export async function runBody<Tx, R extends Answer>(
@@ -33,13 +33,23 @@ export async function runBody<Tx, R extends Answer>(
   } catch (error) {
     ended = { error }
   }
+  return concludeBody(held, attempt, ended, { steps, afterFailure })
+}
+
+/** Stores what a body came to. */
+export async function concludeBody<Tx, R extends Answer>(
+  held: Held,
+  attempt: Attempt<Tx>,
+  ended: Ended<R>,
+  { steps, afterFailure }: BodyOptions<Tx>,
+): Promise<Outcome<R>> {
   let opened = attempt.end()
   // A body that used no step is held to those of earlier attempts all the same, where its end would be the last word.
   if (held.before.recoveryPoint !== null && ('answer' in ended || afterFailure(ended.error, held) !== 'rerun')) {
     opened ??= openLedger(held, steps())
   }
   if (opened) return concludeSteps(held, opened, ended, afterFailure)
-  if ('answer' in ended) return await storeAnswer(held, ended.answer)
+  if ('answer' in ended) return storeAnswer(held, ended.answer)
   return failed(held, undefined, ended.error, afterFailure)
 }
 
@@ -74,6 +84,8 @@ async function concludeSteps<Tx, R extends Answer>(
       return finishedOutcome(held.lease, ledger.end.answer)
     case 'parked':
       return { kind: 'parked', answer: outcomeUnknown }
+    case 'failed':
+      return failed(held, ledger, ledger.end.error, afterFailure)
     case 'lost':
     case 'crashed':
       throw ledger.end.error

@@ -1,10 +1,12 @@
+import { namedThrownText } from '../core/thrown-text.js'
+
 /** What they are told of is committed, whatever becomes of those who are told: somebody will look for it later. */
 export function tellWorkers<Told extends readonly unknown[]>(listeners: ReadonlySet<(...told: Told) => void>, ...told: Told): void {
   for (const listener of listeners) {
     try {
       listener(...told)
     } catch (error) {
-      process.emitWarning(`A worker could not be told of its work: ${String(error)}`, { code: 'ONCEKEY_WORKER' })
+      process.emitWarning(`Notifying a worker failed: ${namedThrownText(error)}`, { code: 'ONCEKEY_WORKER' })
     }
   }
 }

@@ -1,7 +1,7 @@
 import type pg from 'pg'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { createOnce, keyId, type OnceEvent, type OnceOptions, reply } from '../../src/index.js'
+import { createOnce, keyId, type OnceEvent, OncekeyError, type OnceOptions, reply } from '../../src/index.js'
 import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
 import { crashEverywhere } from '../../src/testing/index.js'
 import { useDatabase } from '../support/postgres/database.js'
@@ -124,12 +124,29 @@ describe('operation.enqueue', () => {
     const { order, request, ref, events } = await setup({ store: postgresStore(fromPg(pool, { prepare: false })) })
     // The schema is checked, and a connection is open.
     await order.enqueue({ ...request, key: 'other' })
-    const lost = proxy.swallowReplyTo(/with existing as/)
+    const lost = proxy.swallowReplyTo(/existing as/)
     expect(await order.enqueue(request)).toMatchObject({ kind: 'enqueued', id: keyId(ref) })
     await lost
     expect(events.filter((event) => 'key' in event && event.key === 'k').map(({ type }) => type)).toEqual(['enqueued'])
     const { rows } = await database.pool.query('select fence from oncekey.keys where tenant = $1 and key = $2', [ref.tenant, 'k'])
     expect(rows).toEqual([{ fence: 0 }])
+  })
+
+  test('an acknowledgement that was lost for good: the duplicate that was told of it finds it carried out', async () => {
+    const { order, request, ref, runs } = await setup()
+    const real = postgresStore(fromPg(database.pool))
+    const keyEnqueue: typeof real.keyEnqueue = async (...args) => {
+      await real.keyEnqueue(...args)
+      throw new OncekeyError('store_timeout', 'lost')
+    }
+    const failing = createOnce({ store: { ...real, keyEnqueue } })
+    const sameOrder = failing.operation('orders.create', {}, () => reply(201))
+    await expect(sameOrder.enqueue(request)).rejects.toMatchObject({ code: 'store_timeout' })
+    expect(await order.enqueue(request)).toEqual({ kind: 'in-progress', id: keyId(ref), retryAfterMs: 0 })
+    // Whatever a process undoes, it undoes at the latest when it stops.
+    await failing.stop()
+    expect(await order.resume(request)).toMatchObject({ kind: 'executed' })
+    expect(runs).toHaveLength(1)
   })
 
   test('is in the trail, and so is the worker that took it', async () => {

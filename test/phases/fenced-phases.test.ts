@@ -160,13 +160,13 @@ test('does not record a call twice when the acknowledgement of its intent or res
   const { once, tenant, steps, proxy } = await behindProxy()
   let made = 0
   const operation = once.operation('lost-record', {}, async (run) => {
-    const intent = proxy.swallowReplyTo(/update "oncekey".keys set recovery_point/)
+    const intent = proxy.swallowReplyTo(/update "oncekey".keys as key set recovery_point/)
     await run.call(
       'charge',
       async () => {
         await intent
         made += 1
-        void proxy.swallowReplyTo(/update "oncekey".keys set recovery_point/)
+        void proxy.swallowReplyTo(/update "oncekey".keys as key set recovery_point/)
         return 'ch_1'
       },
       { whenUnknown: 'park' },

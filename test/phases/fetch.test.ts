@@ -169,13 +169,16 @@ test('takes the key to no other address: what may change something follows no re
   expect(elsewhere.keys()).toEqual([undefined])
 })
 
-test('a name used twice in one run is parked, as with every step', async () => {
+test('a name used twice in one run is refused before anything is sent, as with every step', async () => {
   const { other, attempt, key } = await withBody(async (run, url) => {
     await run.fetch('charge', url, post)
     await run.fetch('charge', url, post)
   })
-  expect((await attempt()).kind).toBe('parked')
-  expect([other.arrived.length, (await key('k')).reason]).toEqual([1, expect.stringContaining("'charge' is used twice")])
+  await expect(attempt()).rejects.toMatchObject({ code: 'step_name_repeated' })
+  expect([other.arrived.length, await key('k')]).toMatchObject([
+    1,
+    { state: 'pending', reason: expect.stringContaining("'charge' is used twice") },
+  ])
 })
 
 test('without keys on the other side: what never left is harmless, what may have arrived is parked', async () => {

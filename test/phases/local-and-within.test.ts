@@ -155,3 +155,37 @@ test('waits for a transaction that has the key, and does the work if that one ro
   )
   expect((await second)?.kind).toBe('executed')
 })
+
+test.each(['a phase', 'local work'])('in %s, a failed statement whose error was caught is named', async (where) => {
+  const { once, tenant } = await setup(database)
+  const work = (tx: pg.PoolClient) => tx.query('select 1/0').catch(() => {})
+  const operation =
+    where === 'a phase'
+      ? once.operation('caught', {}, async (run) => {
+          await run.phase('one', async (tx) => void (await work(tx)))
+          return reply(201)
+        })
+      : once.local('caught-local', {}, async (tx) => {
+          await work(tx)
+          return reply(201)
+        })
+  const misuse = { code: 'transaction_ended', message: expect.stringContaining('its error was caught') }
+  await expect(operation.run({ tenant, key: 'k', input: null })).rejects.toMatchObject(misuse)
+})
+
+test('work within a transaction that has failed, or in none, is refused by name', async () => {
+  const { once, tenant } = await setup(database)
+  const ref = { tenant, scope: 's', key: 'k' }
+  await inTransaction(async (tx) => {
+    await tx.query('select 1/0').catch(() => {})
+    await expect(once.within(tx, ref, () => {})).rejects.toMatchObject({
+      code: 'transaction_ended',
+      message: expect.stringContaining('its error was caught'),
+    })
+  })
+  const none = { code: 'transaction_ended', message: expect.stringContaining('no open transaction') }
+  await expect(once.within(database.pool as never, ref, () => {})).rejects.toMatchObject(none)
+  const client = await database.pool.connect()
+  await expect(once.within(client, ref, () => {})).rejects.toMatchObject(none)
+  client.release()
+})

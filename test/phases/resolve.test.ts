@@ -79,14 +79,14 @@ test('refuses to resolve what is not parked, and "happened" where no call is in 
   await expect(once.resolve({ tenant, scope: 'done', key: 'x' }, { as: 'did-not-happen' })).rejects.toMatchObject({
     code: 'resolve_conflict',
   })
-  const twice = once.operation('twice', {}, async (run) => {
-    await run.phase('a', () => 1)
-    await run.phase('a', () => 1)
-    return reply(200)
+  const renamed = once.operation('renamed', {}, async (run) => {
+    await run.phase(`attempt ${run.attempt}`, () => 1)
+    throw new Error('half-way')
   })
-  await twice.run({ tenant, key: 'k', input: null })
-  await expect(once.resolve({ tenant, scope: 'twice', key: 'k' }, { as: 'happened' })).rejects.toMatchObject({ code: 'resolve_conflict' })
-  await once.resolve({ tenant, scope: 'twice', key: 'k' }, { as: 'failed', reply: reply(500) })
+  await expect(renamed.run({ tenant, key: 'k', input: null })).rejects.toThrow('half-way')
+  expect((await renamed.run({ tenant, key: 'k', input: null })).kind).toBe('parked')
+  await expect(once.resolve({ tenant, scope: 'renamed', key: 'k' }, { as: 'happened' })).rejects.toMatchObject({ code: 'resolve_conflict' })
+  await once.resolve({ tenant, scope: 'renamed', key: 'k' }, { as: 'failed', reply: reply(500) })
 })
 
 test('tells the whole story of a key', async () => {

@@ -54,9 +54,9 @@ async function count(name: string, work: (once: ReturnType<typeof serviceOn>) =>
     const statements = await statementsOf(name)
     return statements.at(-1) === "select 'the end'" ? statements : undefined
   })
-  // Before the mark: the check of the schema, claim and finish of the warm-up, whether bytes arrive as such, whose process the connection is.
-  expect(log.indexOf("select 'the beginning'")).toBe(5)
-  return log.slice(6, -1)
+  // Before the mark: the checks of the schema and of the session, claim and finish of the warm-up, whether bytes arrive as such, whose process the connection is.
+  expect(log.indexOf("select 'the beginning'")).toBe(6)
+  return log.slice(7, -1)
 }
 
 function serviceOn(own: pg.Pool) {

@@ -105,17 +105,6 @@ test('refuses overlapping steps at once, and a call inside a phase', async () =>
   await expect(forgotten.run({ tenant, key: 'k', input: null })).rejects.toMatchObject({ code: 'steps_overlap' })
 })
 
-test('parks a key whose run uses a name twice', async () => {
-  const { once, tenant, key } = await setup(database)
-  const operation = once.operation('twice', {}, async (run) => {
-    await run.phase('same', () => 1)
-    await run.phase('same', () => 2)
-    return reply(200)
-  })
-  expect((await operation.run({ tenant, key: 'k', input: null })).kind).toBe('parked')
-  expect(await key('k')).toMatchObject({ state: 'parked', reason: expect.stringContaining('twice') })
-})
-
 test('parks a half-way key when a deploy renamed, removed or changed a step, and runs nothing again', async () => {
   type Body = (run: OperationRun<pg.PoolClient>) => Promise<void>
   const deploys: Record<string, Body> = {

@@ -1,6 +1,7 @@
 import type { Clock } from '../core/clock.js'
-import { isStoreTrouble, OncekeyError } from '../core/errors.js'
-import type { JobSettlement, OutboxStore } from '../core/store.js'
+import { isOncekeyError, isStoreTrouble, OncekeyError } from '../core/errors.js'
+import { inAscii } from '../core/json-text.js'
+import type { JobSettlement, OutboxStore, SettleResult } from '../core/store.js'
 
 interface Wanted {
   readonly settlement: JobSettlement
@@ -10,48 +11,115 @@ interface Wanted {
   done(error?: unknown): void
 }
 
+interface Waiting extends Wanted {
+  /** The store refused its batch with this error, so it is sent in its own statement. */
+  readonly alone?: { readonly error: unknown }
+  /** Backoff while its row is locked. */
+  readonly pauseMs?: number
+}
+
 /** How long after a failure the store is asked again. */
 const firstPauseMs = 50
 const mostPauseMs = 1_000
+const longer = (pauseMs: number) => Math.min(mostPauseMs, pauseMs * 2)
 
 /**
  * Tells the store what became of jobs: all that came together while the statement before was under way go into one. While the store is away
- * it asks again, for as long as the lease lasts.
+ * it asks again, for as long as the lease lasts. So it does for a row that another session has locked. What the store refuses it tells one by one:
+ * one job's trouble is that job's alone.
  */
 export function settler(outbox: OutboxStore, clock: Clock) {
-  let waiting: Wanted[] = []
+  let waiting: Waiting[] = []
   let isBusy = false
+  let isTurnOfAlone = false
 
-  async function work(): Promise<void> {
-    // What ends in the same turn of the event loop goes together.
-    await new Promise((resolve) => void setImmediate(resolve))
-    for (let pauseMs = firstPauseMs; waiting.length > 0; ) {
-      const batch = waiting
-      waiting = []
-      try {
-        const results = await outbox.jobsSettle({ jobs: batch.map(({ settlement }) => settlement) })
-        batch.forEach(({ done }, index) => {
-          done(results[index] === 'done' ? undefined : leaseLost())
-        })
-        pauseMs = firstPauseMs
-      } catch (error) {
-        const again = batch.filter(({ until }) => isStoreTrouble(error) && clock.monotonic() < until)
-        for (const wanted of batch) if (!again.includes(wanted)) wanted.done(error)
-        waiting.unshift(...again)
-        if (again.length > 0) await new Promise<void>((resolve) => void clock.schedule(resolve, pauseMs))
-        pauseMs = Math.min(mostPauseMs, pauseMs * 2)
-      }
-    }
-    isBusy = false
-  }
-
-  return function settle(wanted: Wanted): void {
+  function settle(wanted: Waiting): void {
     waiting.push(wanted)
     if (isBusy) return
     isBusy = true
     void work()
   }
+
+  async function work(): Promise<void> {
+    // What ends in the same turn of the event loop goes together.
+    await new Promise((resolve) => void setImmediate(resolve))
+    for (let pauseMs = firstPauseMs; waiting.length > 0; ) {
+      const batch = nextBatch()
+      if (batch.length === 0) continue
+      try {
+        const results = await outbox.jobsSettle({ jobs: batch.map(({ settlement }) => settlement) })
+        batch.forEach((wanted, index) => {
+          conclude(wanted, results[index])
+        })
+        pauseMs = firstPauseMs
+      } catch (error) {
+        if (!isStoreTrouble(error)) {
+          refused(batch, error)
+          continue
+        }
+        waiting.unshift(...batch)
+        giveUpLate(error)
+        if (waiting.length > 0) await new Promise<void>((resolve) => void clock.schedule(resolve, pauseMs))
+        pauseMs = longer(pauseMs)
+      }
+    }
+    isBusy = false
+  }
+
+  /** In turn all that may share a statement, and one of the others: no kind waits until the other one ends. */
+  function nextBatch(): Waiting[] {
+    const together = waiting.filter(({ alone }) => !alone)
+    const others = waiting.filter(({ alone }) => alone)
+    isTurnOfAlone = others.length > 0 && (together.length === 0 || !isTurnOfAlone)
+    waiting = isTurnOfAlone ? [...together, ...others.slice(1)] : others
+    if (!isTurnOfAlone) return together
+    const [first] = others as [Waiting]
+    if (clock.monotonic() < first.until) return [first]
+    first.done(first.alone?.error)
+    return []
+  }
+
+  function conclude(wanted: Waiting, result: SettleResult | undefined): void {
+    const { pauseMs = firstPauseMs, until, done } = wanted
+    if (result === 'done') done()
+    else if (result !== 'locked') done(leaseLost())
+    else if (clock.monotonic() >= until) done(stayedLocked())
+    else clock.schedule(() => settle({ ...wanted, pauseMs: longer(pauseMs) }), pauseMs)
+  }
+
+  function refused(batch: readonly Waiting[], error: unknown): void {
+    // These errors are about no single row: the tables are missing, or not writable.
+    const isAboutAll = isOncekeyError(error) && error.code !== 'store_failed' && error.code !== 'text_unsupported'
+    for (const wanted of batch) {
+      const { settlement } = wanted
+      const plain = plainly(settlement)
+      if (batch.length > 1 && !isAboutAll) waiting.push({ ...wanted, alone: { error } })
+      else if (plain && !isAboutAll) waiting.push({ ...wanted, alone: { error }, settlement: plain })
+      else wanted.done(error)
+    }
+  }
+
+  /** The store is unavailable: ends those whose lease is over, including those not sent yet. */
+  function giveUpLate(error: unknown): void {
+    const now = clock.monotonic()
+    for (const { until, done } of waiting) if (now >= until) done(error)
+    waiting = waiting.filter(({ until }) => now < until)
+  }
+
+  return (wanted: Wanted): void => settle(wanted)
+}
+
+/** The same with the text of its error in ASCII: the database's encoding may not hold it. Undefined if it is so already. */
+function plainly(settlement: JobSettlement): JobSettlement | undefined {
+  if (!('error' in settlement)) return undefined
+  const error = inAscii(settlement.error)
+  return error === settlement.error ? undefined : { ...settlement, error }
 }
 
 const leaseLost = () =>
   new OncekeyError('lease_lost', 'Another relay has the job by now, or it is gone: what became of this delivery was not stored.')
+const stayedLocked = () =>
+  new OncekeyError(
+    'lease_lost',
+    'Another session kept the row of the job locked until the lease was over: what became of this delivery was not stored.',
+  )

@@ -4,6 +4,7 @@ import { expect, test } from 'vitest'
 import { type Clock, systemClock, systemRandom } from '../../src/core/clock.js'
 import { OncekeyError, type OutboxStore } from '../../src/index.js'
 import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
+import { momentOf, momentText } from '../../src/stores/postgres/queries/moment.js'
 import { useDatabase } from '../support/postgres/database.js'
 import { waitUntil } from '../support/wait-until.js'
 import { down, nothing, setup } from './setup.js'
@@ -93,6 +94,7 @@ test('goes on when the database is back', async () => {
   let isAway = true
   const outbox: OutboxStore = {
     jobsTake: (take) => (isAway ? away : store.outbox).jobsTake(take),
+    jobsRead: (wanted) => (isAway ? away : store.outbox).jobsRead(wanted),
     jobsSettle: (settle) => (isAway ? away : store.outbox).jobsSettle(settle),
     jobsDead: (wanted) => store.outbox.jobsDead(wanted),
     jobsResolve: (wanted) => store.outbox.jobsResolve(wanted),
@@ -145,7 +147,9 @@ test('rests longer and longer while very many groups wait, and short only within
   const rests: number[] = []
   const clock: Clock = {
     ...systemClock,
-    schedule(task, delayMs) {
+    schedule(task, delayMs, options) {
+      // Limits of calls of the store are no rests.
+      if (delayMs > 200) return systemClock.schedule(task, delayMs, options)
       rests.push(delayMs)
       const immediate = setImmediate(task)
       return () => clearImmediate(immediate)
@@ -195,4 +199,33 @@ test('a take reads as little after very many deliveries as before, though no vac
   old.release()
   expect(everywhere.pages).toBeGreaterThan(200)
   expect(onward.pages).toBeLessThan(20)
+})
+
+test('a take goes on where the one before ended, however the sessions of both write their dates', async () => {
+  const { stage } = await setup(database)
+  const takerWith = (style: string, zone: string) => {
+    const { outbox } = postgresStore(fromPg(database.createPool({ options: `-c DateStyle=${style} -c TimeZone=${zone}` })))
+    return async (from?: string) => {
+      const taken = await outbox.jobsTake({ token: crypto.randomUUID(), leaseMs: 60_000, limit: 3, heldByDead: true, from })
+      return { from: taken.lookedUpTo ?? undefined, payloads: taken.jobs.map(({ payload }) => payload) }
+    }
+  }
+  // To one of them IST is the time of India, to the other that of Israel.
+  const [india, elsewhere] = [takerWith('SQL,DMY', 'Asia/Kolkata'), takerWith('SQL,DMY', 'UTC')]
+  await stage(...[1, 2, 3, 4].map((payload) => ({ payload })))
+  const first = await india()
+  expect(first.payloads).toEqual(['1', '2', '3'])
+  const second = await elsewhere(first.from)
+  expect(second.payloads).toEqual(['4'])
+  const third = await india(second.from)
+  await stage({ payload: 5 })
+  expect((await elsewhere(third.from)).payloads).toEqual(['5'])
+})
+
+test.each(['infinity', '-infinity', '2026-11-03 04:05:06.789012+00', null])('a moment survives its text: %s', async (moment) => {
+  const pool = database.createPool({ options: '-c DateStyle=SQL,DMY -c TimeZone=Asia/Kolkata' })
+  const [text, back] = [momentText('$1::text::timestamptz'), momentOf('$2')]
+  const { rows } = await pool.query(`select ${text} as text`, [moment])
+  const { rows: again } = await pool.query(`select ${back} is not distinct from $1::text::timestamptz as same`, [moment, rows[0].text])
+  expect(again[0].same).toBe(true)
 })

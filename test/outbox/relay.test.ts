@@ -282,7 +282,7 @@ test('outlives errors and answers of any kind, and settles their jobs', async ()
   await stage(...Object.keys(sinks).map((name) => ({ name })))
   expect(await relay(once, { sinks: named(sinks), backoff: { first: '1h' } }).runOnce()).toEqual({ ...nothing, failed: 4 })
   expect((await rows()).map(({ name, token, last_error }) => [name, token, last_error])).toEqual([
-    ['bare', null, 'an error that has no text'],
+    ['bare', null, 'an error without a message'],
     ['list', null, 'to is empty'],
     ['late', null, expect.stringContaining('BigInt')],
     ['traps', null, 'trap'],

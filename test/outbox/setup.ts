@@ -60,7 +60,7 @@ export async function setup(database: TestDatabase, options: Partial<OnceOptions
         ...changes,
       })
       // One that a failed test leaves running would take the jobs of the next.
-      onTestFinished(() => void service.stop())
+      onTestFinished(async () => void (await service.stop()))
       return service
     },
     async rows() {

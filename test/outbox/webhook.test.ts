@@ -89,6 +89,15 @@ test.each([
   expect(received).toHaveLength(1)
 })
 
+test.each(['Content-Type', 'content-type', 'CONTENT-TYPE'])(
+  'sends a media type of the user’s once, and instead of ours: %s',
+  async (name) => {
+    const { url, received } = await statusReceiver(200)
+    await webhookSink({ url, headers: { [name]: 'application/cloudevents+json' } }).deliver([job], { signal })
+    expect(received[0]?.headers).toMatchObject({ 'content-type': 'application/cloudevents+json', 'webhook-id': job.id })
+  },
+)
+
 test('lets the user say which statuses are final', async () => {
   const { url } = await statusReceiver(400)
   const [delivery] = await webhookSink({ url, isFinal: (status) => status === 400 }).deliver([job], { signal })
@@ -142,3 +151,11 @@ test('checks its options at start', () => {
   expect(codeOf(() => webhookSink({ url: 'http://a', signer: {} as never }))).toBe('option_invalid')
   expect(codeOf(() => webhookSink({ url: 'http://a', timeout: 0 }))).toBe('duration_invalid')
 })
+
+test.each(['Idempotency-Key', 'Webhook-Id', 'webhook-id', 'WEBHOOK-TIMESTAMP', 'webhook-signature', 'no name', ''])(
+  'refuses at start a header that the sink sets, and one that cannot be sent: %j',
+  (name) => {
+    expect(codeOf(() => webhookSink({ url: 'http://a', headers: { [name]: 'mine' } }))).toBe('option_invalid')
+    expect(codeOf(() => webhookSink({ url: 'http://a', headers: { 'x-mine': 'two\nlines' } }))).toBe('option_invalid')
+  },
+)

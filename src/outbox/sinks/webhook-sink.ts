@@ -1,5 +1,6 @@
 import { type Duration, durationMs } from '../../core/duration.js'
 import { OncekeyError } from '../../core/errors.js'
+import { thrownText } from '../../core/thrown-text.js'
 import type { Delivery, Job, Sink } from '../sink.js'
 import { retryAfterMs } from './retry-after.js'
 
@@ -13,7 +14,7 @@ export interface WebhookSinkOptions {
   url: string | URL
   /** Signs each delivery by Standard Webhooks: `new Webhook(secret)` of the `standardwebhooks` package. Default: it is not signed. */
   signer?: WebhookSigner
-  /** Headers of your own, for each delivery. Default: none. */
+  /** Your own headers, for each delivery. A `Content-Type` replaces `application/json`; the id, the key and the signature cannot be replaced. Default: none. */
   headers?: Readonly<Record<string, string>>
   /** How long the receiver may take. Too low: honest work is repeated. Too high: one that hangs holds a slot. Default 15 s. */
   timeout?: Duration
@@ -29,9 +30,10 @@ export interface WebhookSinkOptions {
 
 /** Posts jobs as JSON. The receiver recognises a repetition by `Idempotency-Key` and `webhook-id`, which are the job's id. */
 export function webhookSink(options: WebhookSinkOptions): Sink {
-  const { signer, headers = {}, timeout = '15s', name = 'webhook', isFinal = (status) => status === 410 } = options
+  const { signer, timeout = '15s', name = 'webhook', isFinal = (status) => status === 410 } = options
   const { body = standardBody, fetch: send = fetch } = options
   const url = checkedUrl(options.url)
+  const common = checkedHeaders(options.headers)
   const timeoutMs = durationMs(timeout, 'timeout')
   if (signer !== undefined && typeof signer.sign !== 'function') {
     throw new OncekeyError('option_invalid', 'signer has sign(): pass `new Webhook(secret)` of the standardwebhooks package.')
@@ -39,19 +41,15 @@ export function webhookSink(options: WebhookSinkOptions): Sink {
 
   async function post(job: Job, signal: AbortSignal): Promise<Delivery> {
     const text = JSON.stringify(body(job) ?? null)
+    const headers = new Headers(common)
+    for (const [name, value] of Object.entries(ownHeaders(job, text, signer))) headers.set(name, value)
     const response = await send(url, {
       method: 'POST',
       body: text,
       // A receiver that moved has to say so to a person: its new address may be anybody's.
       redirect: 'manual',
       signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
-      headers: {
-        ...headers,
-        'content-type': 'application/json',
-        'idempotency-key': job.id,
-        'webhook-id': job.id,
-        ...(signer ? signed(signer, job.id, text) : {}),
-      },
+      headers,
     })
     await drain(response)
     if (response.ok) return 'delivered'
@@ -70,9 +68,27 @@ function standardBody({ name, stagedAt, payload }: Job): unknown {
   return { type: name, timestamp: new Date(stagedAt).toISOString(), data: payload }
 }
 
-function signed(signer: WebhookSigner, id: string, text: string): Record<string, string> {
+/** What a receiver recognises a delivery by: ours alone. */
+function ownHeaders({ id }: Job, text: string, signer: WebhookSigner | undefined): Record<string, string> {
+  const identity = { 'idempotency-key': id, 'webhook-id': id }
+  if (!signer) return identity
   const at = new Date()
-  return { 'webhook-timestamp': String(Math.floor(at.getTime() / 1_000)), 'webhook-signature': signer.sign(id, at, text) }
+  return { ...identity, 'webhook-timestamp': String(Math.floor(at.getTime() / 1_000)), 'webhook-signature': signer.sign(id, at, text) }
+}
+
+const reserved = ['idempotency-key', 'webhook-id', 'webhook-timestamp', 'webhook-signature']
+
+/** A `Headers` has one value for each name, however the name is written. */
+function checkedHeaders(given: WebhookSinkOptions['headers'] = {}): Headers {
+  const headers = new Headers({ 'content-type': 'application/json' })
+  try {
+    for (const [name, value] of Object.entries(given)) headers.set(name, value)
+  } catch (cause) {
+    throw new OncekeyError('option_invalid', `headers cannot be sent: ${thrownText(cause)}`, { cause })
+  }
+  const taken = Object.keys(given).find((name) => reserved.includes(name.toLowerCase()))
+  if (taken === undefined) return headers
+  throw new OncekeyError('option_invalid', `headers has ${taken}, which the sink sets for each delivery: leave it out.`)
 }
 
 /** Answers to webhooks are short. What is longer is not waited for, at the cost of the connection. */

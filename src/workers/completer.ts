@@ -1,7 +1,9 @@
 import { type Duration, durationMs } from '../core/duration.js'
 import { type KeyRef, keyId } from '../core/key.js'
+import type { WaitingKey } from '../core/store.js'
 import type { Once } from '../create-once.js'
 import { checkCount, upkeepOf, workerParts } from './parts.js'
+import { RestingKeys } from './resting-keys.js'
 import { createService, type Service } from './service.js'
 
 export interface CompleterOptions {
@@ -16,6 +18,12 @@ export interface CompleterOptions {
   maxAttempts?: number
 }
 
+/** From this many attempts on a key whose last holder vanished is carried out while no other such key is: it may be what ends the process. */
+const suspectAfter = 2
+
+/** The most rows of one look, however many of them rest or wait for the slot of suspects. */
+const mostLookedAt = 2_000
+
 /**
  * Carries operations to their end whose clients did not come back, from the request that was stored with the key, and those that were
  * left to workers from the start. It knows the operations that are defined on `once`.
@@ -26,8 +34,12 @@ export function completer<Tx>(once: Once<Tx>, { every = '1s', slots = 10, maxAtt
   checkCount('slots', slots)
   checkCount('maxAttempts', maxAttempts)
   const { operations, onEnqueued } = once.internals
-  const { running } = once.internals.parts
+  const { running, storeTimeoutMs } = once.internals.parts
+  const { clock } = parts
   const underWay = new Map<string, Promise<void>>()
+  const resting = new RestingKeys(() => clock.monotonic())
+  /** The one key under way that may end the process. */
+  let suspect: string | undefined
   let counts = noCounts()
   let isStarted = false
   /** At the last look more were waiting than had room. */
@@ -46,14 +58,14 @@ export function completer<Tx>(once: Once<Tx>, { every = '1s', slots = 10, maxAtt
     name: service.name,
     start() {
       isStarted = true
-      onEnqueued.add(beginIfFree)
+      onEnqueued.add(beginNew)
       service.start()
     },
     async stop() {
       isStarted = false
-      onEnqueued.delete(beginIfFree)
+      onEnqueued.delete(beginNew)
       await service.stop()
-      // Work whose key was given back may go on for ever.
+      // Work whose key was given back may not end before its time is over.
       await Promise.race([Promise.all(underWay.values()), running.stopped])
     },
     async runOnce() {
@@ -69,24 +81,54 @@ export function completer<Tx>(once: Once<Tx>, { every = '1s', slots = 10, maxAtt
   }
 
   async function fillSlots(goesOn: () => boolean, tried = new Set<string>()): Promise<void> {
-    if (underWay.size >= slots || !running.isOpen) return
+    const scopes = [...operations.keys()]
     // More than fit, in any order: other processes look at the same moment, and should not all try the same ones.
-    const waiting = await upkeep.keysWaiting({ scopes: [...operations.keys()], limit: 2 * slots })
-    if (!goesOn()) return
-    const shuffled = waiting.map((ref) => ({ ref, order: parts.random.fraction() })).sort((one, other) => one.order - other.order)
-    for (const { ref } of shuffled) if (!tried.has(keyId(ref)) && beginIfFree(ref)) tried.add(keyId(ref))
-    isCrowded = waiting.some((ref) => !underWay.has(keyId(ref)))
+    let limit = 2 * slots + resting.count
+    for (let more = true; more && underWay.size < slots && running.isOpen; ) {
+      const waiting = await upkeep.keysWaiting({ scopes, limit })
+      if (!goesOn()) return
+      const shuffled = waiting.map((key) => ({ key, order: parts.random.fraction() })).sort((one, other) => one.order - other.order)
+      const free = shuffled.filter(({ key }) => isFree(key, tried))
+      for (const { key } of free) if (beginIfFree(key)) tried.add(keyId(key))
+      isCrowded = free.some(({ key }) => !underWay.has(keyId(key)))
+      // The page is full of keys that cannot begin now: those behind them may.
+      const next = Math.min(mostLookedAt, limit + waiting.length)
+      more = waiting.length === limit && next > limit
+      limit = next
+    }
   }
 
-  function beginIfFree(ref: KeyRef): boolean {
-    const id = keyId(ref)
+  function isFree(key: WaitingKey, tried: ReadonlySet<string>): boolean {
+    const id = keyId(key)
+    return !tried.has(id) && !underWay.has(id) && !resting.isResting(id, key)
+  }
+
+  function beginNew(ref: KeyRef): void {
+    beginIfFree({ ...ref, attempts: 0, holderGone: false })
+  }
+
+  function beginIfFree(key: WaitingKey): boolean {
+    const id = keyId(key)
     if (underWay.size >= slots || underWay.has(id)) return false
-    const work = carryOn(ref).then((isDone) => {
-      underWay.delete(id)
-      if (isDone && isCrowded && isStarted) lookAgain()
-    })
-    underWay.set(id, work)
+    if (isSuspect(key)) {
+      if (suspect !== undefined) return false
+      suspect = id
+    }
+    underWay.set(
+      id,
+      endOf(key).then((end) => ended(key, end)),
+    )
     return true
+  }
+
+  function ended(key: WaitingKey, end: End): void {
+    const id = keyId(key)
+    counts[end] += 1
+    underWay.delete(id)
+    if (suspect === id) suspect = undefined
+    if (end === 'completed' || end === 'parked') resting.forget(id)
+    else resting.rest(id, key)
+    if (end === 'completed' && isCrowded && isStarted) lookAgain()
   }
 
   /** What waits behind those that had room need not wait for the next turn. What goes wrong is told by that one. */
@@ -95,17 +137,27 @@ export function completer<Tx>(once: Once<Tx>, { every = '1s', slots = 10, maxAtt
     fillSlots(() => isStarted).catch(() => {})
   }
 
-  /** What an operation throws is told by its events, and it is due again later. True if the key is done with. */
-  async function carryOn({ tenant, scope, key }: KeyRef): Promise<boolean> {
+  /** A body that does not return has lost its key after its `maxRun`, and its slot soon after. */
+  function endOf(key: WaitingKey): Promise<End> {
+    const longestMs = (operations.get(key.scope)?.maxRunMs ?? 0) + 2 * storeTimeoutMs
+    return new Promise((resolve) => {
+      const cancel = clock.schedule(() => resolve('failed'), longestMs, { background: true })
+      void carryOn(key).then((end) => {
+        cancel()
+        resolve(end)
+      })
+    })
+  }
+
+  /** What an operation throws is told by its events, and it is due again later. */
+  async function carryOn({ tenant, scope, key }: WaitingKey): Promise<End> {
     try {
       const outcome = await operations.get(scope)?.resume({ tenant, key }, { maxAttempts })
-      // Not stored: the next attempt has to do it.
-      const isDone = outcome?.kind === 'executed' && outcome.stored
-      counts[isDone ? 'completed' : outcome?.kind === 'executed' ? 'failed' : outcome?.kind === 'parked' ? 'parked' : 'elsewhere'] += 1
-      return isDone
+      // If it is not stored, the next attempt has to do it.
+      if (outcome?.kind === 'executed') return outcome.stored ? 'completed' : 'failed'
+      return outcome?.kind === 'parked' ? 'parked' : 'elsewhere'
     } catch {
-      counts.failed += 1
-      return false
+      return 'failed'
     }
   }
 
@@ -115,6 +167,10 @@ export function completer<Tx>(once: Once<Tx>, { every = '1s', slots = 10, maxAtt
     return taken
   }
 }
+
+const isSuspect = ({ attempts, holderGone }: WaitingKey) => holderGone && attempts >= suspectAfter
+
+type End = keyof ReturnType<typeof noCounts>
 
 /** `failed`: attempts that failed, and are made again later. `elsewhere`: somebody else was faster. */
 const noCounts = () => ({ completed: 0, failed: 0, parked: 0, elsewhere: 0 })

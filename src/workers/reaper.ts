@@ -1,4 +1,5 @@
 import { type Duration, durationMs } from '../core/duration.js'
+import type { OncekeyError } from '../core/errors.js'
 import type { Once } from '../create-once.js'
 import { checkCount, upkeepOf, workerParts } from './parts.js'
 import { createService, rest, type Service } from './service.js'
@@ -26,29 +27,53 @@ export function reaper<Tx>(once: Once<Tx>, { every = '30s', batch = 500, perSeco
   if (perSecond !== false) checkCount('perSecond', perSecond)
   const { store, report } = once.internals.parts
   const { clock } = parts
-  const pauseMs = perSecond === false ? 0 : (batch / perSecond) * 1_000
 
   return createService({
     ...parts,
     intervalMs: durationMs(every, 'every'),
     async run(stopping) {
-      const counts = { reaped: 0, timedOut: 0, parked: 0 }
-      for (let more = true; more && !stopping.aborted; ) {
-        const startedAt = clock.monotonic()
-        const reaped = await store.keyReap({ limit: batch })
-        counts.reaped += reaped
-        more = reaped === batch
-        if (more) await rest(clock, Math.max(0, pauseMs - (clock.monotonic() - startedAt)), stopping)
-      }
-      for (let more = true; more && !stopping.aborted; ) {
-        const ended = await upkeep.keysTimeOut({ limit: batch })
-        for (const { to, fence, reason, ...ref } of ended) {
-          counts[to === 'failed' ? 'timedOut' : 'parked'] += 1
-          report(ref, to === 'failed' ? { type: 'timed-out' } : { type: 'parked', error: new Error(reason) })
-        }
-        more = ended.length === batch
-      }
-      return counts
+      // What keeps it from one of the two need not keep it from the other.
+      const [reaping] = await Promise.allSettled([reap(stopping)])
+      const ended = await timeOut(stopping)
+      if (reaping.status === 'rejected') throw reaping.reason
+      return { reaped: reaping.value, ...ended }
     },
   })
+
+  /** Until there is nothing more, not until a batch is short: other reapers may have the rest of it. */
+  async function reap(stopping: AbortSignal): Promise<number> {
+    let refused: OncekeyError | undefined
+    const onRefused = (error: OncekeyError) => {
+      refused ??= error
+    }
+    let total = 0
+    try {
+      for (let more = true; more && !stopping.aborted; ) {
+        const startedAt = clock.monotonic()
+        const count = await store.keyReap({ limit: batch, onRefused })
+        total += count
+        more = count > 0
+        const shareMs = perSecond === false ? 0 : (count / perSecond) * 1_000
+        if (more) await rest(clock, Math.max(0, shareMs - (clock.monotonic() - startedAt)), stopping)
+      }
+    } finally {
+      if (refused) parts.onError(refused)
+    }
+    return total
+  }
+
+  async function timeOut(stopping: AbortSignal): Promise<{ readonly timedOut: number; readonly parked: number }> {
+    const counts = { timedOut: 0, parked: 0 }
+    const refused: OncekeyError[] = []
+    for (let more = true; more && !stopping.aborted; ) {
+      const ended = await upkeep.keysTimeOut({ limit: batch, onRefused: (error) => refused.length === 0 && refused.push(error) })
+      for (const { to, fence, reason, ...ref } of ended) {
+        counts[to === 'failed' ? 'timedOut' : 'parked'] += 1
+        report(ref, to === 'failed' ? { type: 'timed-out' } : { type: 'parked', error: new Error(reason) })
+      }
+      more = ended.length > 0
+    }
+    for (const error of refused) parts.onError(error)
+    return counts
+  }
 }

@@ -6,6 +6,7 @@ import { type BackoffOptions, backoff as backoffOf } from '../outbox/backoff.js'
 import { outboxOf } from '../outbox/dead-letters.js'
 import { type Ended, type HeldJob, lanes } from '../outbox/lanes.js'
 import { type Outcome, outcomeOf } from '../outbox/outcome.js'
+import { readPayloads } from '../outbox/payloads.js'
 import { settler } from '../outbox/settler.js'
 import type { Sink } from '../outbox/sink.js'
 import type { JobFunction } from '../outbox/sinks/function-sink.js'
@@ -24,8 +25,13 @@ export interface RelayOptions {
    * every few milliseconds. Too low: statements for nothing. Too high: jobs of other processes wait longer. Default 1 s.
    */
   every?: Duration
-  /** How many jobs it takes in one statement, from 2 on; it has three times as many in hand. Too low: more statements. Too high: memory. Default 200. */
+  /** How many jobs it takes in one statement, from 2 on; it has three times as many in hand. Too low: more statements. Too high: those of a relay that dies wait for its lease. Default 200. */
   batch?: number
+  /**
+   * How many bytes of payloads it has in hand, as they are stored; in memory a payload takes some times as much. A single larger one goes alone. Too low: large
+   * jobs are delivered one by one. Too high: memory. Default 32 MiB.
+   */
+  maxBytes?: number
   /** How many deliveries to one sink are under way at once. Too low: slow. Too high: the receiver feels it. Default 20. */
   concurrency?: number
   /**
@@ -59,14 +65,20 @@ export function relay<Tx>(once: Once<Tx>, options: RelayOptions): Service {
   const outbox = outboxOf(once, 'relay')
   const { onStaged, parts: engine } = once.internals
   const { clock, random } = parts
-  const { batch, concurrency, maxAttempts, everyMs, leaseMs, timeoutMs, heldByDead } = resolved(options)
+  const { batch, maxBytes, concurrency, maxAttempts, everyMs, leaseMs, timeoutMs, heldByDead } = resolved(options)
   const sinks = sinkFinder(options)
   const waitMs = backoffOf(options.backoff ?? {}, random)
   const settle = settler(outbox, clock)
-  const underWay = lanes({ clock, concurrency, timeoutMs, onEnd })
+  const read = (held: readonly HeldJob[]) =>
+    readPayloads(
+      outbox,
+      held.map(({ job: { tenant, id }, token }) => ({ tenant, id, token })),
+    )
+  const underWay = lanes({ clock, concurrency, timeoutMs, maxBytes, read, onEnd })
   const inHand = new Set<HeldJob>()
   /** At a take: one batch may be under way to its sinks and one to the store, while the next one is taken. */
   const mostInHand = 2 * batch
+  const canTake = () => inHand.size <= mostInHand && !underWay.isFull()
   const waiters = new Set<() => void>()
   let counts = noRelayCounts()
   let restMs = shortestRestMs
@@ -83,7 +95,7 @@ export function relay<Tx>(once: Once<Tx>, options: RelayOptions): Service {
       restMs = everyMs
       const until = clock.monotonic() + longestGoMs
       for (let more = true; more && clock.monotonic() < until; ) {
-        await untilChanged(() => inHand.size <= mostInHand || stopping.aborted, stopping)
+        await untilChanged(() => canTake() || stopping.aborted, stopping)
         if (stopping.aborted) break
         const found = await take()
         more = found >= batch || (found > 0 && nextGroup !== undefined)
@@ -113,7 +125,7 @@ export function relay<Tx>(once: Once<Tx>, options: RelayOptions): Service {
     async runOnce() {
       const startedAt = clock.monotonic()
       for (;;) {
-        await untilChanged(() => inHand.size <= mostInHand)
+        await untilChanged(canTake)
         // What is settled during a take may let another job of its group go, which that take has not seen.
         const before = inHand.size
         lookedEverywhereAt = Number.NEGATIVE_INFINITY
@@ -197,6 +209,7 @@ export function relay<Tx>(once: Once<Tx>, options: RelayOptions): Service {
 function resolved({
   every = '1s',
   batch = 200,
+  maxBytes = 33_554_432,
   concurrency = 20,
   lease = '1m',
   maxAttempts = 60,
@@ -204,6 +217,7 @@ function resolved({
   ...options
 }: RelayOptions) {
   checkCount('batch', batch)
+  checkCount('maxBytes', maxBytes)
   checkCount('concurrency', concurrency)
   checkCount('maxAttempts', maxAttempts)
   if (batch < 2)
@@ -219,5 +233,6 @@ function resolved({
   if (timeoutMs > leaseMs / 2) {
     throw new OncekeyError('option_invalid', `timeout is ${timeoutMs} ms: it is at most half the lease, which is ${leaseMs} ms.`)
   }
-  return { batch, concurrency, maxAttempts, everyMs: durationMs(every, 'every'), leaseMs, timeoutMs, heldByDead: afterDead === 'hold' }
+  const heldByDead = afterDead === 'hold'
+  return { batch, maxBytes, concurrency, maxAttempts, everyMs: durationMs(every, 'every'), leaseMs, timeoutMs, heldByDead }
 }

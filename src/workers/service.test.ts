@@ -67,6 +67,40 @@ describe('start', () => {
     expect(runs).toHaveLength(2)
   })
 
+  test('comes back soon after a failure, later each time, and as planned once it worked', async () => {
+    const { service, clock, runs, settled } = setup({ intervalMs: 30_000 })
+    service.start()
+    for (const delayMs of [1_000, 2_000, 4_000, 8_000, 10_000, 10_000]) {
+      const before = runs.length
+      runs.at(-1)?.fail(new Error('the database is away'))
+      await settled()
+      clock.advance(delayMs - 1)
+      await settled()
+      expect(runs).toHaveLength(before)
+      clock.advance(1)
+      await settled()
+      expect(runs).toHaveLength(before + 1)
+    }
+    runs.at(-1)?.end({})
+    await settled()
+    clock.advance(29_999)
+    await settled()
+    expect(runs).toHaveLength(7)
+    clock.advance(1)
+    await settled()
+    expect(runs).toHaveLength(8)
+  })
+
+  test('comes back no later than planned after a failure', async () => {
+    const { service, clock, runs, settled } = setup({ intervalMs: 300 })
+    service.start()
+    runs[0]?.fail(new Error('the database is away'))
+    await settled()
+    clock.advance(300)
+    await settled()
+    expect(runs).toHaveLength(2)
+  })
+
   test('leaves no listener behind, however long it runs', async () => {
     const warn = vi.spyOn(process, 'emitWarning')
     const { service, clock, runs, settled } = setup()
@@ -125,6 +159,29 @@ describe('stop', () => {
     await stopped
     await settled()
     expect(runs).toHaveLength(2)
+  })
+
+  test('leaves a go behind that does not end, after 20 seconds, and can be started again', async () => {
+    const { service, clock, runs, told, settled } = setup()
+    service.start()
+    let stopped = false
+    const stopping = service.stop().then(() => {
+      stopped = true
+    })
+    clock.advance(19_999)
+    await settled()
+    expect(stopped).toBe(false)
+    clock.advance(1)
+    await stopping
+    service.start()
+    expect(runs).toHaveLength(2)
+    runs[0]?.end({ late: 1 })
+    runs[1]?.end({ late: 0 })
+    await settled()
+    clock.advance(1_000)
+    await settled()
+    expect(runs).toHaveLength(3)
+    expect(told).toHaveLength(2)
   })
 
   test('of what never started is nothing', async () => {

@@ -8,7 +8,7 @@ export interface Service {
   readonly name: string
   /** Works in the background from now on, until it is stopped. It does not keep a process alive that has nothing else to do. */
   start(): void
-  /** Ends when what is under way has ended. */
+  /** Ends when what is under way has ended. A look at the store that does not end is left behind after 20 s. */
   stop(): Promise<void>
   /** Does all that there is to do now, once, and says how much it was. For tests, cron jobs and tools. */
   runOnce(): Promise<Counts>
@@ -25,6 +25,13 @@ export interface ServiceParts {
   onRun(counts: Counts, durationMs: number): void
   onError(error: unknown): void
 }
+
+/** Longer than any single call of the store may take. */
+const longestStopMs = 20_000
+
+/** After a failure the next go comes soon: twice as late each time, up to this, and never later than planned. */
+const firstRetryMs = 1_000
+const latestRetryMs = 10_000
 
 /** A service that can be told that there is work: it looks at once, or once more if it is at it. */
 export interface WakeableService extends Service {
@@ -47,7 +54,7 @@ export function createService({ name, clock, random, intervalMs, run, onRun, onE
     async stop() {
       stopping.abort()
       const ending = loop
-      await ending
+      await within(clock, longestStopMs, ending)
       // It may have been started again meanwhile.
       if (loop === ending) loop = undefined
     },
@@ -56,16 +63,18 @@ export function createService({ name, clock, random, intervalMs, run, onRun, onE
   }
 
   async function repeat(signal: AbortSignal): Promise<void> {
-    while (!signal.aborted) {
+    for (let failures = 0; !signal.aborted; ) {
       alarm = new AbortController()
       const { signal: woken } = alarm
       try {
         await measured(signal)
+        failures = 0
       } catch (error) {
-        // The database may be away for a while: the next go comes as planned.
         onError(error)
+        failures += 1
       }
-      const restMs = typeof intervalMs === 'number' ? intervalMs : intervalMs()
+      const plannedMs = typeof intervalMs === 'number' ? intervalMs : intervalMs()
+      const restMs = failures === 0 ? plannedMs : Math.min(plannedMs, latestRetryMs, firstRetryMs * 2 ** (failures - 1))
       await rest(clock, restMs * (0.5 + random.fraction() / 2), signal, { background: true, woken })
     }
   }
@@ -76,6 +85,17 @@ export function createService({ name, clock, random, intervalMs, run, onRun, onE
     onRun(counts, clock.monotonic() - startedAt)
     return counts
   }
+}
+
+/** Waits for `work`, but no longer than that. */
+function within(clock: Clock, longestMs: number, work: Promise<unknown> | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const cancel = clock.schedule(resolve, longestMs)
+    Promise.resolve(work).then(() => {
+      cancel()
+      resolve()
+    }, reject)
+  })
 }
 
 /** Waits, but no longer than until `signal` or `woken` is aborted. */

@@ -1,4 +1,5 @@
 import { type Duration, durationMs } from '../core/duration.js'
+import type { OncekeyError } from '../core/errors.js'
 import type { Once } from '../create-once.js'
 import { checkCount, upkeepOf, workerParts } from './parts.js'
 import { createService, type Service } from './service.js'
@@ -32,8 +33,10 @@ export function sweeper<Tx>(once: Once<Tx>, { every = '5s', batch = 5_000 }: Swe
     intervalMs,
     async run(stopping) {
       const counts = { pending: 0, failed: 0, parked: 0 }
+      const refused: OncekeyError[] = []
+      const onRefused = (error: OncekeyError) => refused.length === 0 && refused.push(error)
       for (let after: string | undefined; !stopping.aborted; ) {
-        const page = await upkeep.keysSweep({ holder, turnMs, limit: batch, after })
+        const page = await upkeep.keysSweep({ holder, turnMs, limit: batch, after, onRefused })
         if (!page.turn) break
         for (const { to, fence, reason, ...ref } of page.swept) {
           counts[to] += 1
@@ -42,6 +45,7 @@ export function sweeper<Tx>(once: Once<Tx>, { every = '5s', batch = 5_000 }: Swe
         if (page.lookedUpTo === null) break
         after = page.lookedUpTo
       }
+      for (const error of refused) parts.onError(error)
       return counts
     },
   })

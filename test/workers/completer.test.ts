@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type pg from 'pg'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
 import { createOnce, type KeyRef, type Once, OncekeyError, type OperationRun, reply } from '../../src/index.js'
 import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
@@ -343,6 +343,82 @@ test('runs nothing of an earlier life of the key on a later one', async () => {
   })
   await expect(operation.resume({ tenant, key: 'k' })).rejects.toMatchObject({ code: 'input_invalid' })
   expect(inputs).toEqual(['old'])
+})
+
+test('gives the slots of bodies that never return to others once their maxRun is over, and stops although they go on', async () => {
+  const { newOnce, tenant, store } = await setup(database, { storeTimeout: '200ms', lease: leaseMs })
+  const [stuck, plain] = [`stuck-${tenant}`, `plain-${tenant}`]
+  const once = newOnce()
+  let began = 0
+  const never = once.operation(stuck, { maxRun: '300ms' }, () => {
+    began += 1
+    return new Promise<ReturnType<typeof paid>>(() => {})
+  })
+  const others = once.operation(plain, {}, paid)
+  for (const key of ['a', 'b', 'c']) await never.enqueue({ tenant, key, input: null })
+  const service = completer(once, { slots: 3, every: '50ms' })
+  service.start()
+  await waitUntil('all slots are taken', () => began === 3)
+  for (let number = 0; number < 6; number += 1) await others.enqueue({ tenant, key: `key-${number}`, input: null })
+  for (let number = 0; number < 6; number += 1) {
+    await waitUntil('it is done', async () => (await store.keyRead({ tenant, scope: plain, key: `key-${number}` }))?.state === 'complete')
+  }
+  await service.stop()
+})
+
+test('comes to keys behind those that it cannot claim, and to these when they can be claimed again', async () => {
+  const { once, newOnce, tenant, advance, store } = await setup(database)
+  const scope = `pay-${tenant}`
+  const waiting = newOnce().operation(scope, {}, paid)
+  for (let number = 0; number < 30; number += 1) await waiting.enqueue({ tenant, key: `broken-${number}`, input: null })
+  await advance(60_000)
+  for (let number = 0; number < 5; number += 1) await waiting.enqueue({ tenant, key: `free-${number}`, input: null })
+  await database.pool.query(`
+    create function break_claims() returns trigger language plpgsql as $$ begin raise exception 'no claim'; end $$;
+    create trigger break_claims before update on oncekey.keys for each row when (old.key like 'broken-%') execute function break_claims()`)
+  const mend = () => database.pool.query('drop function if exists break_claims cascade')
+  onTestFinished(async () => void (await mend()))
+  let runs = 0
+  once.operation(scope, {}, () => {
+    runs += 1
+    return paid()
+  })
+  const service = completer(once, { slots: 2, every: '50ms' })
+  service.start()
+  const isDone = async (key: string) => (await store.keyRead({ tenant, scope, key }))?.state === 'complete'
+  for (let number = 0; number < 5; number += 1) await waitUntil('it is done', () => isDone(`free-${number}`))
+  expect(runs).toBe(5)
+  await mend()
+  for (let number = 0; number < 30; number += 1) await waitUntil('it is done, too', () => isDone(`broken-${number}`))
+  await service.stop()
+})
+
+test('carries out keys one at a time whose holders have vanished twice, and others beside them', async () => {
+  const { once, tenant, abandon, advance } = await setup(database)
+  const scope = `pay-${tenant}`
+  const request = new TextEncoder().encode('null')
+  for (const key of ['suspect-1', 'suspect-2', 'suspect-3']) {
+    await abandon(key, { scope, request })
+    for (let times = 0; times < 2; times += 1) {
+      await advance(leaseMs + 1)
+      await sweeper(once).runOnce()
+      await abandon(key, { scope, request, worker: true })
+    }
+  }
+  await advance(leaseMs + 1)
+  await sweeper(once).runOnce()
+  let [suspects, most, others] = [0, 0, 0]
+  const operation = once.operation(scope, {}, async (run) => {
+    const isSuspect = run.idempotencyKey.startsWith('suspect')
+    if (isSuspect) most = Math.max(most, ++suspects)
+    else others += 1
+    await waitUntil('others are done beside it', () => others === 4)
+    if (isSuspect) suspects -= 1
+    return paid()
+  })
+  for (let number = 0; number < 4; number += 1) await operation.enqueue({ tenant, key: `new-${number}`, input: null })
+  expect(await completer(once, { slots: 6 }).runOnce()).toEqual({ ...none, completed: 7 })
+  expect(most).toBe(1)
 })
 
 describe('options', () => {

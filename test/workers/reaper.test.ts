@@ -1,6 +1,6 @@
-import { describe, expect, test } from 'vitest'
-import { reply } from '../../src/index.js'
-import { fromPg, postgresOperator } from '../../src/stores/postgres/index.js'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { createOnce, reply } from '../../src/index.js'
+import { fromPg, postgresOperator, postgresStore } from '../../src/stores/postgres/index.js'
 import { reaper } from '../../src/workers/index.js'
 import { codeOf } from '../support/code-of.js'
 import { useDatabase } from '../support/postgres/database.js'
@@ -133,6 +133,164 @@ test('makes a key due again that the sweeper must have overlooked', async () => 
     [tenant],
   )
   expect(rows).toEqual([{ due: true }])
+})
+
+/** Many expired keys, with orders that point at some of them as docs/guide/rows-that-point-at-keys.md has it. */
+async function withOrders({ keys, orders, onDelete = 'on delete set null' }: { keys: number; orders: number; onDelete?: string }) {
+  const bundle = await setup(database)
+  const { tenant } = bundle
+  await database.pool.query('drop table if exists orders; delete from oncekey.keys')
+  await database.pool.query(`
+    create table orders (
+      id integer primary key, key_tenant text, key_id uuid,
+      foreign key (key_tenant, key_id) references oncekey.keys (tenant, id) ${onDelete}
+    );
+    create index orders_key on orders (key_tenant, key_id)`)
+  onTestFinished(async () => void (await database.pool.query('drop table orders')))
+  const execute = (key: string) =>
+    // The reaper may have it locked for a moment.
+    bundle.once.execute({ tenant, scope: 'pay', key, fingerprint: false, afterFailure: 'rerun', retention: '1h', wait: '2s' }, () =>
+      reply(201),
+    )
+  await Promise.all(Array.from({ length: keys }, (_, number) => execute(`key-${number}`)))
+  await database.pool.query(
+    `insert into orders select split_part(key, '-', 2)::integer, tenant, id from oncekey.keys where split_part(key, '-', 2)::integer < $1`,
+    [orders],
+  )
+  await bundle.advance(2 * day)
+  const left = async () => {
+    const { rows } = await database.pool.query('select key from oncekey.keys where tenant = $1 order by key', [tenant])
+    return rows.map(({ key }) => key as string)
+  }
+  return { ...bundle, execute, left }
+}
+
+test('reaps around an order that is locked, and other expired keys can be used anew meanwhile', async () => {
+  const { once, newOnce, execute, left, advance, eventsOf } = await withOrders({ keys: 600, orders: 3 })
+  const locked = await database.pool.connect()
+  onTestFinished(() => locked.release())
+  await locked.query('begin')
+  await locked.query('select from orders where id = 1 for update')
+
+  const startedAt = performance.now()
+  const reaping = reaper(once, { batch: 500 }).runOnce()
+  const claimsMs: number[] = []
+  for (let number = 590; number < 600; number += 1) {
+    const before = performance.now()
+    expect((await execute(`key-${number}`)).kind).toBe('executed')
+    claimsMs.push(performance.now() - before)
+  }
+  const { reaped } = await reaping
+  expect(performance.now() - startedAt).toBeLessThan(5_000)
+  expect(Math.max(...claimsMs)).toBeLessThan(2_000)
+  const [first, ...others] = await left()
+  expect([first, others.length]).toEqual(['key-1', 10])
+  expect((reaped ?? 0) + others.length).toBeGreaterThanOrEqual(599)
+  expect(eventsOf('worker-failed')).toEqual([])
+
+  // It is not the first that every reaper tries from now on, and comes when its minute is over.
+  await locked.query('rollback')
+  expect((await reaper(newOnce()).runOnce()).reaped).toBe(0)
+  await advance(61_000)
+  expect((await reaper(newOnce()).runOnce()).reaped).toBe(1)
+})
+
+test('reaps around keys that a foreign key refuses to let go, says so once, and comes back to them', async () => {
+  const { once, left, advance, eventsOf } = await withOrders({ keys: 40, orders: 3, onDelete: '' })
+  const service = reaper(once, { batch: 25 })
+  expect(await service.runOnce()).toEqual({ ...nothing, reaped: 37 })
+  expect(await left()).toEqual(['key-0', 'key-1', 'key-2'])
+  expect(eventsOf('worker-failed')).toMatchObject([{ worker: 'reaper', error: { code: 'store_failed', cause: { code: '23503' } } }])
+  expect(await service.runOnce()).toEqual(nothing)
+  expect(eventsOf('worker-failed')).toHaveLength(1)
+  await database.pool.query('delete from orders')
+  await advance(day)
+  expect(await service.runOnce()).toEqual({ ...nothing, reaped: 3 })
+})
+
+test('reaps around a key on which a trigger raises an error', async () => {
+  const { once, left, eventsOf } = await withOrders({ keys: 10, orders: 0 })
+  await database.pool.query(`
+    create function keep_key() returns trigger language plpgsql as $$ begin raise exception 'this one stays'; end $$;
+    create trigger keep_key before delete on oncekey.keys for each row when (old.key = 'key-7') execute function keep_key()`)
+  onTestFinished(async () => void (await database.pool.query('drop function keep_key cascade')))
+  expect(await reaper(once).runOnce()).toEqual({ ...nothing, reaped: 9 })
+  expect(await left()).toEqual(['key-7'])
+  expect(eventsOf('worker-failed')).toMatchObject([{ error: { cause: { message: 'this one stays' } } }])
+})
+
+test('reaps 100 free keys behind 500 whose orders are locked, within the limit of one call', async () => {
+  const { once, left, advance, eventsOf } = await withOrders({ keys: 600, orders: 500 })
+  await database.pool.query(
+    `update oncekey.keys set reap_after = reap_after + interval '1 hour' where split_part(key, '-', 2)::integer >= 500`,
+  )
+  const locked = await database.pool.connect()
+  onTestFinished(() => locked.release())
+  await locked.query('begin')
+  await locked.query('select from orders for update')
+  expect(await reaper(once, { batch: 500 }).runOnce()).toEqual({ ...nothing, reaped: 100 })
+  expect(await left()).toHaveLength(500)
+  expect(eventsOf('worker-failed')).toEqual([])
+
+  await locked.query('rollback')
+  await advance(61_000)
+  expect(await reaper(once, { batch: 500 }).runOnce()).toEqual({ ...nothing, reaped: 500 })
+})
+
+test('a reap that fails hides no key that was refused before, and the keys past their retention are ended', async () => {
+  const { once: other, tenant, advance, eventsOf, events, record } = await withOrders({ keys: 10, orders: 3, onDelete: '' })
+  const options = { tenant, scope: 'pay', key: 'left', fingerprint: false, afterFailure: 'rerun', retention: '1h' } as const
+  await expect(other.execute(options, () => Promise.reject(new Error('no')))).rejects.toThrow()
+  await advance(day)
+  const connection = fromPg(database.pool)
+  let isPostponed = false
+  const failing: typeof connection = {
+    ...connection,
+    async query(text, values, options) {
+      if (isPostponed && text.includes('delete from')) throw Object.assign(new Error('read-only'), { code: '25006' })
+      isPostponed ||= text.includes('set reap_after')
+      return connection.query(text, values, options)
+    },
+  }
+  const once = createOnce({ store: postgresStore(failing), onEvent: (event) => events.push(event) })
+  await expect(reaper(once, { batch: 2 }).runOnce()).rejects.toMatchObject({ code: 'store_read_only' })
+  expect(eventsOf('worker-failed')).toMatchObject([{ error: { cause: { code: '23503' } } }])
+  expect((await record('left'))?.state).toBe('parked')
+})
+
+test('throws when it is the database that is in trouble, and postpones no key', async () => {
+  const { tenant, advance, abandon } = await setup(database)
+  await abandon('k')
+  await advance(day)
+  const connection = fromPg(database.pool)
+  const statements: string[] = []
+  const standby: typeof connection = {
+    ...connection,
+    async query(text, values) {
+      statements.push(text)
+      if (text.includes('delete from'))
+        throw Object.assign(new Error('cannot execute DELETE in a read-only transaction'), { code: '25006' })
+      return connection.query(text, values)
+    },
+  }
+  const once = createOnce({ store: postgresStore(standby) })
+  await expect(reaper(once).runOnce()).rejects.toMatchObject({ code: 'store_read_only' })
+  expect(statements.filter((text) => text.includes('set reap_after'))).toEqual([])
+  expect(tenant).toBeTruthy()
+})
+
+test.each([false, true])('ends all keys past their retention with eight processes at it, distributed: %s', async (distributed) => {
+  const { newOnce, tenant, advance } = await setup(database, { distributed })
+  await database.pool.query('delete from oncekey.keys')
+  const fails = () => {
+    throw new Error('never again')
+  }
+  const execute = (key: string) =>
+    newOnce().execute({ tenant, scope: 'pay', key, fingerprint: false, afterFailure: 'rerun', retention: '1h' }, fails)
+  await Promise.all(Array.from({ length: 100 }, (_, number) => execute(`key-${number}`).catch(() => {})))
+  await advance(2 * day)
+  const counts = await Promise.all(Array.from({ length: 8 }, () => reaper(newOnce(), { batch: 10 }).runOnce()))
+  expect(counts.reduce((sum, { parked = 0 }) => sum + parked, 0)).toBe(100)
 })
 
 describe.each([false, true])('with distributed: %s', (distributed) => {

@@ -1,5 +1,6 @@
-import { describe, expect, test } from 'vitest'
-import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { createOnce, reply } from '../../src/index.js'
+import { fromPg, postgresOperator, postgresStore } from '../../src/stores/postgres/index.js'
 import { sweeper } from '../../src/workers/index.js'
 import { codeOf } from '../support/code-of.js'
 import { useDatabase } from '../support/postgres/database.js'
@@ -151,6 +152,20 @@ test('finds what is due after the clock of the database was set back', async () 
   expect(await sweeper(once).runOnce()).toEqual({ ...nothing, pending: 1 })
 })
 
+test('keys of a moment when the clock of the database was ahead wait for it, unless a client or an operator comes', async () => {
+  const { once, tenant, abandon, advance, record } = await setup(database)
+  await abandon('asked again')
+  await abandon('swept by hand')
+  // What is left when the clock was an hour ahead at the claim, and heartbeats went on after it was set back.
+  await database.pool.query(`update oncekey.keys set due_at = due_at + interval '1 hour' where tenant = $1`, [tenant])
+  await advance(leaseMs + 1)
+  expect(await sweeper(once).runOnce()).toEqual(nothing)
+  const again = { tenant, scope: 'pay', key: 'asked again', fingerprint: false, afterFailure: 'rerun' } as const
+  expect((await once.execute(again, () => reply(201))).kind).toBe('executed')
+  expect(await postgresOperator(fromPg(database.pool)).keysTakeBack({ note: 'the clock was set back' })).toHaveLength(1)
+  expect((await record('swept by hand'))?.state).toBe('pending')
+})
+
 test('sees a claim that was committed long after its own time', async () => {
   const { once, tenant } = await setup(database)
   const late = await database.pool.connect()
@@ -178,6 +193,127 @@ test('comes through more keys of the same moment than fit a page, as a migration
   expect(await sweeper(once, { batch: 5 }).runOnce()).toEqual({ ...nothing, pending: 60 })
 })
 
+test.each(['Asia/Kolkata', 'America/St_Johns'])('sweeps in sessions with another DateStyle, and TimeZone %s', async (zone) => {
+  const pool = database.createPool({ options: `-c DateStyle=SQL,DMY -c TimeZone=${zone}` })
+  const { once, abandon, advance, record } = await setup(database, { pool })
+  await abandon('k')
+  await advance(leaseMs + 60_000)
+  const service = sweeper(once, { batch: 1 })
+  expect(await service.runOnce()).toEqual({ ...nothing, pending: 1 })
+  expect((await record('k'))?.state).toBe('pending')
+  const { rows } = await database.pool.query(
+    `select extract(epoch from clock_timestamp() - frontier)::float8 as behind from oncekey.upkeep where name = 'sweep'`,
+  )
+  expect(rows[0].behind).toBeGreaterThanOrEqual(10)
+  expect(rows[0].behind).toBeLessThan(40)
+})
+
+test('reads what is finished once, although a key before it stays locked, and sweeps that key when it can', async () => {
+  const { tenant, abandon, advance } = await setup(database)
+  await database.pool.query('delete from oncekey.keys')
+  await database.pool.query(`update oncekey.upkeep set frontier = '-infinity'`)
+  await abandon('locked')
+  await advance(leaseMs + 60_000)
+  await database.pool.query(`
+    insert into oncekey.keys (tenant, id, scope, key, state, answer_status, answer_headers, incarnation, owner, fence, after_failure, created_at, due_at, expires_at, reap_after)
+    select 'done', gen_random_uuid(), 's', n::text, 'complete', 200, '[]', gen_random_uuid(), gen_random_uuid(), 1, 'rerun', now(), now() - interval '50 seconds' + n * interval '1 millisecond', now() + interval '1 day', now() + interval '1 day'
+    from generate_series(1, 20000) as n`)
+  const frozen = await database.pool.connect()
+  onTestFinished(() => frozen.release())
+  await frozen.query('begin')
+  await frozen.query(`select from oncekey.keys where tenant = $1 for update`, [tenant])
+
+  let read = 0
+  const connection = fromPg(database.pool)
+  const counting = (): typeof connection => ({
+    ...connection,
+    async query(text, values, often) {
+      const rows = await connection.query(text, values, often)
+      read += rows.length
+      return rows
+    },
+  })
+  const newProcess = () => sweeper(createOnce({ store: postgresStore(counting()) }), { every: '1s' })
+  const readBy = async (service: ReturnType<typeof newProcess>) => {
+    read = 0
+    await database.pool.query(`update oncekey.upkeep set held_until = '-infinity'`)
+    const counts = await service.runOnce()
+    return { read, counts }
+  }
+  const service = newProcess()
+  expect((await readBy(service)).read).toBeGreaterThan(20_000)
+  for (let times = 0; times < 3; times += 1) expect((await readBy(service)).read).toBeLessThan(100)
+  const other = newProcess()
+  expect((await readBy(other)).read).toBeGreaterThan(20_000)
+  expect((await readBy(other)).read).toBeLessThan(100)
+  await frozen.query('rollback')
+  expect(await readBy(service)).toEqual({ read: expect.any(Number), counts: { ...nothing, pending: 1 } })
+  // It has come to the end: another process has nothing to read again.
+  expect((await readBy(newProcess())).read).toBeLessThan(100)
+})
+
+test('forgets a locked key that was finished meanwhile', async () => {
+  const { once, store, tenant, abandon, advance } = await setup(database)
+  const lease = await abandon('locked')
+  await advance(leaseMs + 60_000)
+  const frozen = await database.pool.connect()
+  onTestFinished(() => frozen.release())
+  await frozen.query('begin')
+  await frozen.query(`select from oncekey.keys where tenant = $1 for update`, [tenant])
+  const service = sweeper(once)
+  expect(await service.runOnce()).toEqual(nothing)
+  await frozen.query('rollback')
+  const answer = { status: 201, headers: [], body: new Uint8Array() }
+  await store.keyFinish({ lease, state: 'complete', answer, retention: { ms: 86_400_000, from: 'creation', floorMs: 0 } })
+  expect(await service.runOnce()).toEqual(nothing)
+  const { rows } = await database.pool.query(
+    `select clock_timestamp() - frontier < interval '40 seconds' as is_past from oncekey.upkeep where name = 'sweep'`,
+  )
+  expect(rows).toEqual([{ is_past: true }])
+})
+
+test('finds every abandoned key when more are locked than it remembers', async () => {
+  const { once, tenant, advance } = await setup(database)
+  await database.pool.query(
+    `insert into oncekey.keys (tenant, id, scope, key, state, incarnation, owner, fence, after_failure, created_at, locked_until, due_at, expires_at, reap_after)
+     select $1, gen_random_uuid(), 'pay', n::text, 'processing', gen_random_uuid(), gen_random_uuid(), 1, 'rerun', now(), now(), now() + n * interval '1 millisecond', now() + interval '1 day', now() + interval '1 day'
+     from generate_series(1, 1500) as n`,
+    [tenant],
+  )
+  await advance(60_000)
+  const frozen = await database.pool.connect()
+  onTestFinished(() => frozen.release())
+  await frozen.query('begin')
+  await frozen.query(`select from oncekey.keys where tenant = $1 and key::integer <= 1200 for update`, [tenant])
+  const service = sweeper(once, { batch: 200 })
+  expect(await service.runOnce()).toEqual({ ...nothing, pending: 300 })
+  expect(await service.runOnce()).toEqual(nothing)
+  await frozen.query('rollback')
+  expect(await service.runOnce()).toEqual({ ...nothing, pending: 1200 })
+})
+
+test('works again after its table was emptied', async () => {
+  const { once, abandon, advance, record } = await setup(database)
+  await abandon('k')
+  await advance(leaseMs + 1)
+  await database.pool.query('delete from oncekey.upkeep')
+  expect(await sweeper(once).runOnce()).toEqual({ ...nothing, pending: 1 })
+  expect((await record('k'))?.state).toBe('pending')
+})
+
+test('leaves the sweep to another time when the row of its turn is locked', async () => {
+  const { once, abandon, advance } = await setup(database)
+  await abandon('k')
+  await advance(leaseMs + 1)
+  const frozen = await database.pool.connect()
+  onTestFinished(() => frozen.release())
+  await frozen.query('begin')
+  await frozen.query('select from oncekey.upkeep for update')
+  expect(await sweeper(once).runOnce()).toEqual(nothing)
+  await frozen.query('rollback')
+  expect(await sweeper(once).runOnce()).toEqual({ ...nothing, pending: 1 })
+})
+
 test('finds what is due by its index, also in a table that was never analysed', async () => {
   await database.pool.query(`
     insert into oncekey.keys (tenant, id, scope, key, state, answer_status, answer_headers, incarnation, owner, fence, after_failure, created_at, due_at, expires_at, reap_after)
@@ -188,7 +324,7 @@ test('finds what is due by its index, also in a table that was never analysed', 
   const explained: typeof connection = {
     ...connection,
     async query(text, values) {
-      if (/order by key.due_at limit \$3/.test(text) || /with clock/.test(text)) {
+      if (/order by key.due_at limit \$3/.test(text) || /with held/.test(text)) {
         plans.push(JSON.stringify(await connection.query(`explain ${text}`, values)))
       }
       return connection.query(text, values)

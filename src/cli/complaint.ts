@@ -1,5 +1,6 @@
 import { CommanderError } from 'commander'
 import { isOncekeyError } from '../core/errors.js'
+import { thrownText } from '../core/thrown-text.js'
 import { CommandError, type ExitCode, exitCodes } from './exit-codes.js'
 import { jsonDocument } from './words.js'
 import type { World } from './world.js'
@@ -15,7 +16,7 @@ export function complain(world: World, error: unknown, { json }: { json: boolean
 }
 
 export function complaintOf(error: unknown): { readonly exitCode: ExitCode; readonly code: string | null; readonly message: string } {
-  const message = error instanceof Error ? error.message : String(error)
+  const message = thrownText(error)
   return { exitCode: exitCodeOf(error), code: isOncekeyError(error) ? error.code : null, message }
 }
 

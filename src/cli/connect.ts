@@ -6,7 +6,7 @@ import { fromPg, type PgClient, type PgPool } from '../stores/postgres/connectio
 import { fromPostgresJs, type PostgresJs, type PostgresJsTransaction } from '../stores/postgres/connections/from-postgres-js.js'
 import { CommandError, exitCodes } from './exit-codes.js'
 
-/** A database for one command: one connection, so that it works where few are left. */
+/** A database for one command: one connection, so that it works where few are left. `migrate` needs a second one on large tables. */
 export interface Session {
   readonly connection: Connection<unknown>
   close(): Promise<void>
@@ -54,7 +54,7 @@ export async function load<Module>(name: string, places: readonly string[]): Pro
 function throughPg({ Pool }: Pg, url: string): Session {
   const pool = new Pool({
     connectionString: url,
-    max: 1,
+    max: 2,
     connectionTimeoutMillis: connectSeconds * 1_000,
     fallback_application_name: 'oncekey',
   })
@@ -64,6 +64,6 @@ function throughPg({ Pool }: Pg, url: string): Session {
 }
 
 function throughPostgresJs(postgres: Postgres, url: string): Session {
-  const sql = postgres(url, { max: 1, prepare: false, connect_timeout: connectSeconds, onnotice: () => {} })
+  const sql = postgres(url, { max: 2, prepare: false, connect_timeout: connectSeconds, onnotice: () => {} })
   return { connection: fromPostgresJs(sql) as Connection<unknown>, close: () => sql.end({ timeout: 1 }) }
 }

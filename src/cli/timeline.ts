@@ -1,5 +1,6 @@
 import { holderGone } from '../core/system-answers.js'
 import type { KeyStory } from '../stores/postgres/queries/key-story.js'
+import { legibleJson } from './words.js'
 
 /** One thing that happened to a key. Null where the time is not known: nobody noted it. */
 export interface Happening {
@@ -81,7 +82,13 @@ export function timelineOf(story: KeyStory): Timeline {
 
 /** What is written down, each with its fence. */
 function notedOf({ key, steps, trail }: KeyStory, trailKept: boolean): Noted[] {
-  const recorded = steps.map(({ name, kind, result, fence, at }) => ({ at, fence, what: kind as string, step: name, detail: result }))
+  const recorded = steps.map(({ name, kind, result, fence, at }) => ({
+    at,
+    fence,
+    what: kind as string,
+    step: name,
+    detail: result && legibleJson(result),
+  }))
   // The trail notes the recovery point; the step that led there tells more.
   const told = (fence: number, step: string, kinds: readonly string[]) =>
     recorded.some((each) => each.fence === fence && each.step === step && kinds.includes(each.what))

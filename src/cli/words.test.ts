@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { bytes, cut, iso, jsonDocument, lasting, many, moment, printable, quoted } from './words.js'
+import { inAscii } from '../core/json-text.js'
+import { bytes, cut, iso, jsonDocument, lasting, legibleJson, many, moment, printable, quoted } from './words.js'
 
 test('puts lengths of time into two units', () => {
   const cases: [number, string][] = [
@@ -59,4 +60,14 @@ test('quotes for a shell', () => {
     "'-x'",
     "'$(rm)'",
   ])
+})
+
+test('shows JSON with its characters, and stays the same JSON', () => {
+  for (const text of ['日本 € 🐶 é', '\\u00e9', '\\\\u00e9', 'a "quote"', '\n\t\x1b\0', '\ud800 alone', '\udc36\ud83d turned']) {
+    const stored = inAscii(JSON.stringify({ text }))
+    expect(stored).toMatch(/^[\x20-\x7e]*$/)
+    expect(JSON.parse(stored)).toEqual({ text })
+    expect(JSON.parse(legibleJson(stored))).toEqual({ text })
+  }
+  expect(legibleJson(inAscii('"日本 € 🐶 é"'))).toBe('"日本 € 🐶 é"')
 })

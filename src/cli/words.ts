@@ -1,5 +1,7 @@
 // How times, sizes and texts of others are put into words.
 
+import { inAscii } from '../core/json-text.js'
+
 /** A moment for people, in UTC: `2026-07-31 10:00:00Z`. */
 export function moment(ms: number): string {
   return `${new Date(ms).toISOString().slice(0, 19).replace('T', ' ')}Z`
@@ -56,6 +58,15 @@ export function cut(text: string, width: number): string {
 /** A word as a shell takes it. */
 export function quoted(word: string): string {
   return /^[\w./:@%+=-]+$/.test(word) && !word.startsWith('-') ? word : `'${word.replaceAll("'", "'\\''")}'`
+}
+
+/** JSON with readable characters instead of escapes. The stored form is ASCII. */
+export function legibleJson(json: string): string {
+  const legible = json.replace(/\\(?:u([0-9a-f]{4})|.)/gis, (whole, digits?: string) => {
+    const unit = Number.parseInt(digits ?? '0', 16)
+    return unit < 0x80 ? whole : String.fromCharCode(unit)
+  })
+  return legible.replace(/\p{Surrogate}/gu, inAscii)
 }
 
 /** JSON that a terminal can be shown. */

@@ -40,9 +40,9 @@ describe('retry', () => {
     await keys.parked()
     expect((await oncekey('retry', ...keys.name, '--yes')).exitCode).toBe(0)
     const row = await keys.row()
-    expect(row).toMatchObject({ state: 'pending', waiting: true, due: true, fence: 2, answer_status: null })
+    expect(row).toMatchObject({ state: 'pending', waiting: true, due: true, fence: 3, answer_status: null })
     expect(row.reason).toMatch(/^retried by alice \(it was parked: .*'a'/)
-    expect(await keys.trail()).toEqual([{ what: 'retried', detail: 'retried by alice', fence: 2 }])
+    expect(await keys.trail()).toEqual([{ what: 'retried', detail: 'retried by alice', fence: 3 }])
   })
 
   test.each([
@@ -208,7 +208,7 @@ describe('resolve', () => {
     const other = keysOf(database)
     await other.parked()
     expect((await oncekey('resolve', ...other.name, '--happened', '--yes')).exitCode).toBe(3)
-    expect(await other.row()).toMatchObject({ state: 'parked', fence: 1 })
+    expect(await other.row()).toMatchObject({ state: 'parked', fence: 2 })
   })
 })
 

@@ -42,7 +42,7 @@ test('says nothing of Redis unless asked', async () => {
 
 test('warns of a policy that throws keys away', async () => {
   await admin.config('SET', 'maxmemory-policy', 'allkeys-lru')
-  onTestFinished(() => void admin.config('SET', 'maxmemory-policy', 'noeviction'))
+  onTestFinished(async () => void (await admin.config('SET', 'maxmemory-policy', 'noeviction')))
   expect(await examined()).toMatchObject({ 'redis eviction': 'warn', 'redis log': 'ok' })
 })
 
@@ -59,7 +59,7 @@ test('warns of a Redis without a log, of a replica, and of replicas that nobody 
   expect(await examined(replica.url)).toMatchObject({ redis: 'warn' })
   expect(await examined()).toMatchObject({ 'redis replicas': 'warn' })
   await admin.config('SET', 'min-replicas-to-write', '1')
-  onTestFinished(() => void admin.config('SET', 'min-replicas-to-write', '0'))
+  onTestFinished(async () => void (await admin.config('SET', 'min-replicas-to-write', '0')))
   expect(await examined()).toMatchObject({ 'redis replicas': 'ok' })
 })
 

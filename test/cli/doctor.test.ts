@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { serverChecks } from '../../src/cli/checks/server.js'
@@ -10,25 +9,22 @@ import { usePgbouncer } from '../support/pgbouncer.js'
 import { useDatabase } from '../support/postgres/database.js'
 import { startPostgres } from '../support/postgres/server.js'
 import { commandLine } from './command-line.js'
+import { about, type Check } from './doctor-checks.js'
 import { keysOf } from './keys.js'
-
-interface Check {
-  name: string
-  level: string
-  says: string
-  todo: string | null
-}
-
-/** Everything that a doctor of this database says about one thing. */
-async function about(url: string, name: string, ...words: string[]): Promise<Check[]> {
-  const { data } = await commandLine(url)('doctor', '--json', ...words)
-  return data.checks.filter((check: Check) => check.name === name)
-}
 
 describe('a healthy server', () => {
   let server: Awaited<ReturnType<typeof startPostgres>>
+  const flags = {
+    idle_in_transaction_session_timeout: '60s',
+    statement_timeout: '30s',
+    client_connection_check_interval: '10s',
+    tcp_user_timeout: '30s',
+    tcp_keepalives_idle: 30,
+    tcp_keepalives_interval: 10,
+    tcp_keepalives_count: 3,
+  }
   beforeAll(async () => {
-    server = await startPostgres({ flags: { idle_in_transaction_session_timeout: '60s', statement_timeout: '30s' } })
+    server = await startPostgres({ flags })
     expect((await commandLine(server.url)('migrate', '--yes')).exitCode).toBe(0)
   })
   afterAll(() => server.stop())
@@ -42,11 +38,16 @@ describe('a healthy server', () => {
       'primary',
       'read only',
       'connections',
+      'session settings',
+      'encoding',
+      'search_path',
       'fsync',
       'full_page_writes',
       'synchronous_commit',
       'idle transactions',
       'statement_timeout',
+      'gone clients',
+      'driver time-outs',
       'pooler',
       'clock',
       'schema',
@@ -75,6 +76,9 @@ describe('a sick server', () => {
       default_transaction_read_only: 'on',
       max_connections: 12,
       lock_timeout: '50ms',
+      array_nulls: 'off',
+      extra_float_digits: -3,
+      tcp_user_timeout: '10min',
     }
     server = await startPostgres({ flags })
     const options = { connectionString: server.url, options: '-c default_transaction_read_only=off' }
@@ -96,11 +100,16 @@ describe('a sick server', () => {
     expect(levels).toEqual([
       'fail read only',
       'warn connections',
+      'fail session settings',
+      'fail session settings',
       'fail fsync',
       'fail full_page_writes',
       'fail synchronous_commit',
       'warn idle transactions',
       'warn lock_timeout',
+      'warn gone clients',
+      'warn gone clients',
+      'warn gone clients',
       'fail autovacuum',
     ])
     for (const { level, todo } of data.checks as Check[]) expect(todo !== null).toBe(level !== 'ok')
@@ -207,36 +216,6 @@ describe('what is left undone', () => {
   })
 })
 
-describe('settings of a role', () => {
-  const database = useDatabase()
-
-  async function role(settings: string) {
-    const name = `service_${randomBytes(6).toString('hex')}`
-    await database.pool.query(`create role ${name} login; alter role ${name} ${settings}; grant usage on schema oncekey to ${name};
-      grant select on all tables in schema oncekey to ${name}`)
-    onTestFinished(async () => void (await database.pool.query(`drop owned by ${name}; drop role ${name}`)))
-    const url = new URL(database.url)
-    url.username = name
-    return { name, url: url.href }
-  }
-
-  test('fail for the role itself', async () => {
-    const { url } = await role('set synchronous_commit = off')
-    expect(await about(url, 'synchronous_commit')).toMatchObject([{ level: 'fail', todo: expect.stringContaining('set it to on') }])
-  })
-
-  test('are a warning for others', async () => {
-    const { name } = await role('set synchronous_commit = off')
-    const findings = await about(database.url, 'synchronous_commit')
-    expect(findings).toContainEqual(expect.objectContaining({ level: 'warn', says: `it is off for role ${name} on this database` }))
-  })
-
-  test('may make it read-only', async () => {
-    const { url } = await role('set default_transaction_read_only = on')
-    expect(await about(url, 'read only')).toMatchObject([{ level: 'fail' }])
-  })
-})
-
 describe('the rest of the world', () => {
   const database = useDatabase()
 
@@ -257,6 +236,43 @@ describe('the rest of the world', () => {
     expect(data.checks).toMatchObject([{ name: 'reachable', level: 'fail' }])
   })
 
+  test('may refuse the login, or be full: a finding each, and exit code 5', async () => {
+    await database.pool.query('create role doctor_no_login nologin; create role doctor_crowd login connection limit 0')
+    onTestFinished(async () => void (await database.pool.query('drop role doctor_no_login, doctor_crowd')))
+    const as = async (user: string) => {
+      const url = new URL(database.url)
+      url.username = user
+      const { exitCode, data } = await commandLine(url.href)('doctor', '--json')
+      return [exitCode, data.checks]
+    }
+    const todo = expect.any(String)
+    expect(await as('doctor_no_login')).toEqual([
+      5,
+      [{ name: 'access', level: 'fail', says: expect.stringMatching(/^The database refused the login: check user and password/), todo }],
+    ])
+    expect(await as('doctor_crowd')).toEqual([
+      5,
+      [{ name: 'reachable', level: 'fail', says: expect.stringMatching(/^The database has no connection left/), todo }],
+    ])
+  })
+
+  test('may keep its tables from the user: the other findings stay', async () => {
+    await database.pool.query(`create role doctor_stranger login; grant usage on schema oncekey to doctor_stranger`)
+    const url = new URL(database.url)
+    url.username = 'doctor_stranger'
+    onTestFinished(async () => void (await database.pool.query('drop owned by doctor_stranger; drop role doctor_stranger')))
+    const findings = async () => {
+      const { exitCode, data } = await commandLine(url.href)('doctor', '--json')
+      expect(exitCode).toBe(5)
+      expect(data.checks).toEqual(expect.arrayContaining([expect.objectContaining({ name: 'server', level: 'ok' })]))
+      return data.checks.filter(({ name }: Check) => name === 'schema' || name === 'access')
+    }
+    const access = { name: 'access', level: 'fail', says: expect.stringContaining('lacks a right'), todo: expect.stringContaining('grant') }
+    expect(await findings()).toEqual([access])
+    await database.pool.query('grant select on oncekey.migrations to doctor_stranger')
+    expect(await findings()).toEqual([expect.objectContaining({ name: 'schema', level: 'ok' }), access])
+  })
+
   test('may be a standby, or too old', () => {
     const settings = { max_connections: '100' }
     const facts = {
@@ -266,6 +282,7 @@ describe('the rest of the world', () => {
       user: 'u',
       inRecovery: true,
       connections: 1,
+      byTcp: true,
       settings,
       overrides: [],
     }

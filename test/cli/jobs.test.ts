@@ -146,7 +146,7 @@ describe('show', () => {
     expect((await oncekey('jobs', 'show', id)).out).not.toContain('"to"')
     expect((await oncekey('jobs', 'show', id, '--payload')).out).toMatch(/\n\n\{"to":"\\u202e\\u007f"\}\n$/)
     expect((await oncekey('jobs', 'show', id, '--json')).data.payload.text).toBeUndefined()
-    expect((await oncekey('jobs', 'show', id, '--json', '--payload')).data.payload).toMatchObject({ text: '{"to":"\u202e\x7f"}' })
+    expect((await oncekey('jobs', 'show', id, '--json', '--payload')).data.payload).toMatchObject({ text: '{"to":"\\u202e\x7f"}' })
   })
 
   test('opens no payload that is sealed', async () => {
@@ -273,7 +273,7 @@ describe.each(['retry', 'discard'])('a change: %s', (word) => {
   test('changes nothing if the job was retried and given up again since it was shown', async () => {
     const { id, row, trail } = await setup()
     const { oncekey: late } = person('y', () =>
-      database.pool.query(`update oncekey.jobs set dead_at = dead_at + interval '1 microsecond' where id = $1`, [id]),
+      database.pool.query(`update oncekey.jobs set dead_at = dead_at + interval '1 millisecond' where id = $1`, [id]),
     )
     const { exitCode, err } = await late('jobs', word, id)
     expect([exitCode, err]).toEqual([3, expect.stringContaining('has changed since you looked at it')])

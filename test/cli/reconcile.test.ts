@@ -249,6 +249,12 @@ describe('a query', () => {
 
   test('needs a database that is there', async () => {
     expect(await commandLine('postgres://localhost:1/none')(...against('select 1 as id', []))).toMatchObject({ exitCode: 1 })
+    const stranger = new URL(database.url)
+    stranger.username = 'reconcile_nowhere'
+    expect(await commandLine(stranger.href)(...against('select 1 as id', []))).toMatchObject({
+      exitCode: 1,
+      err: expect.stringContaining('The database refused the login'),
+    })
     expect(await commandLine(undefined)(...against('select 1 as id', []))).toMatchObject({ exitCode: 2 })
   })
 })

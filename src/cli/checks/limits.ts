@@ -5,8 +5,12 @@ import { type Check, ok, warn } from './check.js'
 /** A statement of ours takes a few milliseconds, and waits for a lock now and then. */
 const shortestMs = 1_000
 
+/** A client that is cut off or frozen keeps the locks of its rows for this long at most, if things are well. */
+const longestMs = 120_000
+
 /** How long the server lets things last. Zero is for ever. */
-export function limitChecks({ settings, database }: ServerFacts): Check[] {
+export function limitChecks(facts: ServerFacts): Check[] {
+  const { settings, database } = facts
   const idle = Number(settings.idle_in_transaction_session_timeout)
   return [
     idle === 0
@@ -29,5 +33,53 @@ export function limitChecks({ settings, database }: ServerFacts): Check[] {
           ]
         : [ok(name, `it is ${lasting(ms)}`)]
     }),
+    ...goneClients(facts),
+    clientTimeouts,
   ]
 }
+
+/**
+ * When the server ends a session whose client has gone silent. Keepalives find one that is cut off. Only `tcp_user_timeout` ends a session that
+ * sends rows to a client which is frozen: until then its statement is not committed, and others wait for the rows that it wrote.
+ */
+function goneClients({ settings, database, byTcp }: ServerFacts): Check[] {
+  const name = 'gone clients'
+  if (!byTcp) return [ok(name, 'nothing to say: this connection is a Unix socket')]
+  const number = (setting: string) => Number(settings[setting] ?? 0)
+  const setting = (each: string) => `alter database ${database} set ${each}`
+  const unreadMs = number('tcp_user_timeout')
+  const cutOffMs = (number('tcp_keepalives_idle') + number('tcp_keepalives_interval') * number('tcp_keepalives_count')) * 1_000
+  const found: Check[] = []
+  if (unreadMs === 0 || unreadMs > longestMs) {
+    const long = unreadMs === 0 ? 'for ever' : `for ${lasting(unreadMs)}`
+    found.push(
+      warn(
+        name,
+        `tcp_user_timeout is ${unreadMs}: a client frozen while it is sent rows keeps its locks ${long}`,
+        setting(`tcp_user_timeout = '30s'`),
+      ),
+    )
+  }
+  if (cutOffMs === 0 || cutOffMs > longestMs) {
+    const todo = ['idle = 30', 'interval = 10', 'count = 3'].map((each) => setting(`tcp_keepalives_${each}`)).join('; ')
+    const long = cutOffMs === 0 ? 'as long as the system has it' : lasting(cutOffMs)
+    found.push(warn(name, `tcp_keepalives: a client that is cut off keeps its locks for ${long}`, todo))
+  }
+  if (number('client_connection_check_interval') === 0) {
+    found.push(
+      warn(
+        name,
+        'client_connection_check_interval is 0: a statement whose client is gone waits for its locks all the same',
+        setting(`client_connection_check_interval = '10s'`),
+      ),
+    )
+  }
+  return found.length > 0 ? found : [ok(name, `noticed after ${lasting(Math.max(unreadMs, cutOffMs))} at most`)]
+}
+
+/** The doctor cannot see these: the service sets them on its own pool. */
+const clientTimeouts = ok(
+  'driver time-outs',
+  'set them in the service: connectionTimeoutMillis and query_timeout (pg; also under Kysely, Drizzle), connect_timeout and idle_timeout ' +
+    '(postgres.js), transactionOptions (Prisma), acquireConnectionTimeout (Knex)',
+)

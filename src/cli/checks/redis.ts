@@ -1,3 +1,4 @@
+import { thrownText } from '../../core/thrown-text.js'
 import { CommandError } from '../exit-codes.js'
 import type { World } from '../world.js'
 import { type Check, ok, warn } from './check.js'
@@ -13,7 +14,7 @@ export async function redisChecks(world: Pick<World, 'connectRedis'>, url: strin
     }
   } catch (error) {
     if (error instanceof CommandError) throw error
-    const says = `it cannot be reached: ${error instanceof Error ? error.message : String(error)}`
+    const says = `it cannot be reached: ${thrownText(error)}`
     return [warn('redis', says, 'check the address, the password and the server')]
   }
 }

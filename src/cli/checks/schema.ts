@@ -16,8 +16,9 @@ export async function schemaCheck(connection: Connection<unknown>, schema: strin
     if (pending.length === 0) return ok('schema', `${schema} is at migration ${applied.length}, ${applied.at(-1)}`)
     return fail('schema', `${schema} lacks ${many(pending.length, 'migration')} of this release: ${pending.join(', ')}`, 'oncekey migrate')
   } catch (error) {
-    if (!isOncekeyError(error)) throw error
-    return fail('schema', error.message, 'deploy the release that this schema belongs to')
+    if (isOncekeyError(error, 'schema_too_new')) return fail('schema', error.message, 'deploy the release that this schema belongs to')
+    if (isOncekeyError(error, 'migration_out_of_order')) return fail('schema', error.message, 'restore its table migrations')
+    throw error
   }
 }
 

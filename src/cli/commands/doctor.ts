@@ -1,7 +1,7 @@
 import { Option } from 'commander'
-import { isOncekeyError } from '../../core/errors.js'
 import { patienceMs, troubles } from '../backlog.js'
-import { type Check, fail, ok, warn } from '../checks/check.js'
+import { accessCheck } from '../checks/access.js'
+import { type Check, ok, warn } from '../checks/check.js'
 import { clockCheck } from '../checks/clock.js'
 import { durabilityChecks } from '../checks/durability.js'
 import { limitChecks } from '../checks/limits.js'
@@ -9,11 +9,12 @@ import { poolerCheck } from '../checks/pooler.js'
 import { redisChecks } from '../checks/redis.js'
 import { indexChecks, schemaCheck } from '../checks/schema.js'
 import { serverChecks } from '../checks/server.js'
+import { sessionChecks } from '../checks/session.js'
 import { vacuumChecks } from '../checks/vacuum.js'
 import { columns } from '../columns.js'
 import { atDesk, type CommonOptions, type Desk, databaseUrl, milliseconds, newCommand, print, type Report } from '../command.js'
 import { exitCodes } from '../exit-codes.js'
-import { type Paint, paintLevel } from '../paint.js'
+import { type Paint, painter, paintLevel } from '../paint.js'
 import type { Registered } from '../registered.js'
 import { many } from '../words.js'
 
@@ -34,25 +35,22 @@ export const doctor: Registered = (world, done) =>
     )
     .addHelpText('after', '\nIt counts the whole table. Exit code 5 if a check fails.')
     .action(async (options: DoctorOptions) => {
+      const checks: Check[] = []
       try {
-        done(await atDesk(world, options, (desk) => examined(desk, options)))
+        done(await atDesk(world, options, (desk) => examined(desk, options, checks)))
       } catch (error) {
-        // A server that cannot be reached is a finding, not an accident.
-        if (!isOncekeyError(error, 'store_unavailable')) throw error
-        done(
-          print(
-            world,
-            options,
-            reported([fail('reachable', error.message, 'check the address, the network and the server')], options, (_, text) => text),
-          ),
-        )
+        const finding = accessCheck(error)
+        if (!finding) throw error
+        checks.push(finding)
+        done(print(world, options, reported(checks, options, painter(world.colours && !options.json))))
       }
     })
 
-async function examined(desk: Desk, options: DoctorOptions): Promise<Report> {
+/** Adds its findings to `checks` one by one: those before a failure count. */
+async function examined(desk: Desk, options: DoctorOptions, checks: Check[]): Promise<Report> {
   const { world, connection, operator, schema } = desk
   const facts = await operator.settingsRead()
-  const checks: Check[] = [...serverChecks(facts), ...durabilityChecks(facts), ...limitChecks(facts)]
+  checks.push(...serverChecks(facts), ...sessionChecks(facts), ...durabilityChecks(facts), ...limitChecks(facts))
   const second = await world.connect(databaseUrl(world, options))
   try {
     checks.push(await poolerCheck(connection, second.connection))

@@ -4,7 +4,7 @@ import { findJob, type JobName, namesJob } from '../find-job.js'
 import { jobStoryData } from '../job-data.js'
 import { jobLines } from '../job-lines.js'
 import type { Registered } from '../registered.js'
-import { printable } from '../words.js'
+import { legibleJson, printable } from '../words.js'
 
 interface JobsShowOptions extends CommonOptions, JobName {
   readonly payload?: true
@@ -23,5 +23,5 @@ async function told(desk: Desk, id: string, options: JobsShowOptions): Promise<R
 
 function payloadLines(payload: string): string[] {
   if (payloadSealedWith(payload) !== undefined) return ['The payload is sealed: only a process with the encryption keys can open it.']
-  return [printable(payload)]
+  return [printable(legibleJson(payload))]
 }

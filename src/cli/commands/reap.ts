@@ -30,7 +30,7 @@ async function reaped({ world, connection, operator, schema }: Desk, options: Re
     const count = await store.keyReap({ limit: size })
     deleted += count
     if (world.progress) world.tell(`\r${many(deleted, 'key')} deleted`)
-    more = count === size && deleted < limit
+    more = count > 0 && deleted < limit
     if (more) await world.pause(pause)
   }
   if (world.progress && deleted > 0) world.tell('\r\x1b[K')

@@ -1,4 +1,5 @@
 import { type Answer, reply } from '../../core/answer.js'
+import { inAscii } from '../../core/json-text.js'
 import { storableText } from '../../core/storable-text.js'
 import type { Resolution } from '../../core/store.js'
 import { workFailed } from '../../core/system-answers.js'
@@ -83,7 +84,7 @@ function isJson(text: string): boolean {
 
 function resolutionOf(key: KeySummary, { happened, didNotHappen, result, status, body }: ResolveOptions): Resolution {
   // The text as it was given: parsing it would change numbers past 2^53.
-  if (happened) return { as: 'happened', result: result ?? null }
+  if (happened) return { as: 'happened', result: result === undefined ? null : inAscii(result) }
   if (didNotHappen) return { as: 'did-not-happen' }
   // The key's own window, counted from now: a client that comes back within it gets the answer.
   const ms = key.expiresAt - key.createdAt

@@ -1,3 +1,4 @@
+import { thrownText } from '../../core/thrown-text.js'
 import { wrongUsage } from '../exit-codes.js'
 
 /** A line of a file, with its number. */
@@ -30,7 +31,7 @@ export async function* linesOf(name: string, bytes: AsyncIterable<Uint8Array>): 
       yield decoder.decode()
     } catch (error) {
       if (error instanceof TypeError) throw wrongUsage(`${name} is not UTF-8, somewhere after line ${number}.`)
-      throw wrongUsage(`${name} cannot be read: ${error instanceof Error ? error.message : String(error)}`)
+      throw wrongUsage(`${name} cannot be read: ${thrownText(error)}`)
     }
   }
 }

@@ -1,11 +1,14 @@
 import { isOncekeyError } from '../../core/errors.js'
 import type { Connection, Queryable } from '../../stores/postgres/connections/connection.js'
-import { isConnectionFailure, translated } from '../../stores/postgres/driver-errors.js'
+import { isConnectionFailure, isRefusedLogin, translated } from '../../stores/postgres/driver-errors.js'
 import { databaseNow } from '../../stores/postgres/queries/key-row.js'
 import { CommandError, wrongUsage } from '../exit-codes.js'
 import { type DataRecord, recordOf } from './record.js'
 
-const rowsAtOnce = 1_000
+/** A page has as many rows as are about this long together: rows that are long come a few at a time. */
+const pageLength = 1_048_576
+const firstRows = 10
+const mostRows = 1_000
 const numbers = new Set(['smallint', 'integer', 'bigint', 'numeric', 'real', 'double precision'])
 
 /** The rows of a query as records, sorted by a column as `reconcile()` sorts: through a cursor, so that they need not fit into memory. */
@@ -25,10 +28,18 @@ export async function* recordsOfQuery(db: Queryable, sql: string, path: readonly
     `declare oncekey_rows no scroll cursor for select row_to_json(row)::text as line from ${rows} where $1 order by ${order}`,
     [true],
   )
-  for (let read = 0; ; read += rowsAtOnce) {
-    const page = await db.query(`fetch ${rowsAtOnce} from oncekey_rows`, [])
-    for (const [index, { line }] of page.entries()) yield recordOf(line, `row ${read + index + 1} of the query`)
-    if (page.length < rowsAtOnce) return
+  let read = 0
+  for (let wanted = firstRows; ; ) {
+    const page = await db.query(`fetch ${wanted} from oncekey_rows`, [])
+    let length = 0
+    for (const { line } of page) {
+      read += 1
+      length += line.length
+      yield recordOf(line, `row ${read} of the query`)
+    }
+    if (page.length < wanted) return
+    const fitting = Math.floor((pageLength * wanted) / length)
+    wanted = Math.max(1, Math.min(fitting, 4 * wanted, mostRows))
   }
 }
 
@@ -45,6 +56,6 @@ export async function reading<Tx, T>(connection: Connection<Tx>, work: (db: Quer
     // What the server said of the query is for the person who wrote it.
     const { code, message } = error as { code?: unknown; message?: string }
     if (typeof code !== 'string' || error instanceof CommandError || isOncekeyError(error)) throw error
-    throw isConnectionFailure(error) ? translated(error, '') : wrongUsage(`The query failed: ${message}`)
+    throw isConnectionFailure(error) || isRefusedLogin(error) ? translated(error, '') : wrongUsage(`The query failed: ${message}`)
   }
 }

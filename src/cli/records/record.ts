@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { isFaithfulJson } from '../../core/fingerprint/faithful-json.js'
+import { hasCanonicalJson } from '../../core/fingerprint/canonical-body.js'
 import type { ReconcileKey } from '../../reconcile/key-order.js'
 import { wrongUsage } from '../exit-codes.js'
 
@@ -34,9 +34,10 @@ export function recordOf(text: string, where: string): DataRecord {
     throw wrongUsage(`${where} is not JSON: there has to be one object on each line.`)
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw wrongUsage(`${where} is not a JSON object.`)
-  if (!isFaithfulJson(text)) {
+  if (!hasCanonicalJson(text)) {
     throw wrongUsage(
-      `${where} has a number with too many digits to be compared, or a member twice: write such numbers as texts (id::text).`,
+      `${where} has a number with too many digits to be compared, a member twice, or half a surrogate pair: write such numbers as ` +
+        'texts (id::text).',
     )
   }
   return { value: value as Record<string, unknown>, text, where }

@@ -68,7 +68,21 @@ export function admitBody<Native>(settings: HttpSettings<Native>, body: HttpBody
         'the layer in front of them, or let them keep the bytes as `rawBody`.',
     )
   }
+  if ('parsed' in body && isTooDeep(body.parsed)) {
+    const issues = [{ message: 'The body is nested too deep.' }]
+    return { refusal: problemReply(settings, { code: 'input_invalid', members: { issues } }) }
+  }
   return body
+}
+
+/** A parser may go deeper than the platform can write. Any other error is the service's, and is thrown where the body is compared. */
+function isTooDeep(parsed: unknown): boolean {
+  try {
+    JSON.stringify(parsed)
+    return false
+  } catch (error) {
+    return error instanceof RangeError
+  }
 }
 
 export function fingerprintOf(request: HttpRequest, body: Received): ReceivedRequest {

@@ -6,3 +6,16 @@ export function jsonBody(bytes: Uint8Array): { readonly value: unknown } | undef
     return undefined
   }
 }
+
+/** Whether a number of parsed JSON was beyond the doubles, such as 1e400: it became Infinity, which is kept as null. */
+export function hasInfinity(parsed: unknown): boolean {
+  // No recursion: it may be nested deeper than a stack is.
+  const left = [parsed]
+  while (left.length > 0) {
+    const value = left.pop()
+    if (value === Number.POSITIVE_INFINITY || value === Number.NEGATIVE_INFINITY) return true
+    if (typeof value !== 'object' || value === null) continue
+    for (const member of Object.values(value)) left.push(member)
+  }
+  return false
+}

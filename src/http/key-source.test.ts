@@ -32,8 +32,8 @@ async function readMember(path: string, text: string) {
 }
 
 describe('header()', () => {
-  test('describes itself, lenient and Idempotency-Key unless told otherwise', () => {
-    expect(header()).toEqual({ kind: 'header', name: 'Idempotency-Key', syntax: 'lenient' })
+  test('describes itself, Idempotency-Key and in the syntax of the profile unless told otherwise', () => {
+    expect(header()).toEqual({ kind: 'header', name: 'Idempotency-Key' })
     expect(header('X-Request-Id', { syntax: 'strict' })).toEqual({ kind: 'header', name: 'X-Request-Id', syntax: 'strict' })
     expect(header(undefined, {})).toEqual(header())
   })

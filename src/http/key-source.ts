@@ -8,7 +8,8 @@ import { type HttpRequest, mediaTypeOf } from './request.js'
 export interface HeaderSource {
   readonly kind: 'header'
   readonly name: string
-  readonly syntax: KeySyntax
+  /** Undefined: that of the profile. */
+  readonly syntax?: KeySyntax
 }
 
 export interface FieldSource {
@@ -25,19 +26,23 @@ type MaybeKey = string | undefined | null
 export interface HeaderOptions {
   /**
    * `'strict'` refuses keys without quotes, so that a client which does not keep to the IETF draft learns it at once. `'lenient'`
-   * takes them, and `abc` is the same key as `"abc"`. Default `'lenient'`.
+   * takes them, and `abc` is the same key as `"abc"`. `'opaque'` takes the value as it is: `abc` and `"abc"` are two keys. Default
+   * `'lenient'` (profile `stripe`: `'opaque'`).
    */
   syntax?: KeySyntax
 }
 
 /** The key is the value of a header. */
-export function header(name = 'Idempotency-Key', { syntax = 'lenient' }: HeaderOptions = {}): HeaderSource {
+export function header(name = 'Idempotency-Key', { syntax }: HeaderOptions = {}): HeaderSource {
   if (typeof name !== 'string' || !fieldName.test(name)) {
     throw new OncekeyError('option_invalid', "header() needs a header's name, such as 'Idempotency-Key'.")
   }
-  if (syntax !== 'lenient' && syntax !== 'strict') throw new OncekeyError('option_invalid', "syntax is 'lenient' or 'strict'.")
+  if (syntax === undefined) return { kind: 'header', name }
+  if (!syntaxes.includes(syntax)) throw new OncekeyError('option_invalid', "syntax is 'lenient', 'strict' or 'opaque'.")
   return { kind: 'header', name, syntax }
 }
+
+const syntaxes: readonly KeySyntax[] = ['lenient', 'strict', 'opaque']
 
 /** A token of RFC 9110, which is what names of headers are. */
 const fieldName = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
@@ -61,7 +66,7 @@ export async function readKey<Native>(source: KeySource<Native>, request: HttpRe
   return source.kind === 'header' ? readHeader(source, request) : readField(source, request)
 }
 
-export function readHeader({ name, syntax }: HeaderSource, request: HttpRequest): KeyReading {
+export function readHeader({ name, syntax = 'lenient' }: HeaderSource, request: Pick<HttpRequest, 'headerLines'>): KeyReading {
   return parseKey(request.headerLines(name), syntax)
 }
 

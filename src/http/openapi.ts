@@ -64,8 +64,8 @@ export function describeIdempotency(options: RouteOptions): IdempotencyDescripti
             required,
             description,
             // With the quotes that go around a key.
-            schema: { type: 'string', minLength: 1, maxLength: maxKeyLength + 2 },
-            example: '"8e03978e-40d5-43dd-bc93-6894a57f9324"',
+            schema: { type: 'string', minLength: 1, maxLength: key.syntax === 'opaque' ? maxKeyLength : maxKeyLength + 2 },
+            example: key.syntax === 'opaque' ? exampleKey : `"${exampleKey}"`,
           }
         : undefined,
     description,
@@ -74,6 +74,8 @@ export function describeIdempotency(options: RouteOptions): IdempotencyDescripti
     retention,
   }
 }
+
+const exampleKey = '8e03978e-40d5-43dd-bc93-6894a57f9324'
 
 function replayHeaders({ requestIds }: Profile): Record<string, HeaderObject> {
   const names = ['idempotent-replayed', ...(requestIds ? ['request-id', 'original-request'] : [])]

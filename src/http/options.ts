@@ -124,11 +124,12 @@ export function resolveHttpOptions<Native>(
   if (tenant !== 'single' && typeof tenant !== 'function') {
     throw invalid('tenant', tenant, "a function of the request that says whose key it is, or 'single' if there is one tenant only")
   }
-  const key = options.key ?? header()
-  if (typeof key !== 'function' && key?.kind !== 'header' && key?.kind !== 'field') {
-    throw invalid('key', key, "header(), field('…') or a function of the request")
+  const source = options.key ?? header()
+  if (typeof source !== 'function' && source?.kind !== 'header' && source?.kind !== 'field') {
+    throw invalid('key', source, "header(), field('…') or a function of the request")
   }
   const profile = profileOf(options.profile ?? 'ietf')
+  const key = typeof source === 'object' && source.kind === 'header' ? { syntax: profile.keySyntax ?? 'lenient', ...source } : source
   oneOf('whenInProgress', whenInProgress, ['conflict', 'wait', 'accepted'])
   oneOf('fingerprint', fingerprint, ['raw', 'parsed'])
   if (!Number.isInteger(maxBodyBytes) || maxBodyBytes < 0) throw invalid('maxBodyBytes', maxBodyBytes, 'a whole number of bytes')

@@ -3,9 +3,9 @@ import { maxKeyLength } from '../core/key.js'
 
 /**
  * `'strict'` takes what the IETF draft asks for, a quoted string. `'lenient'` takes a key without quotes as well, which is what
- * most clients send.
+ * most clients send. `'opaque'` takes the value as it is, quotes and all, as Stripe does.
  */
-export type KeySyntax = 'lenient' | 'strict'
+export type KeySyntax = 'lenient' | 'strict' | 'opaque'
 
 /** `invalid` tells the client what is wrong and how to do it right. It never repeats the value, which may be hostile or secret. */
 export type KeyReading = { readonly key: string } | { readonly missing: true } | { readonly invalid: string }
@@ -23,7 +23,7 @@ export function parseKey(lines: readonly string[], syntax: KeySyntax): KeyReadin
   if (!printable.test(value)) {
     return { invalid: 'The header has characters that are not printable ASCII: make the key of letters, digits and hyphens.' }
   }
-  if (value === '') return ofRightLength('')
+  if (value === '' || syntax === 'opaque') return ofRightLength(value)
   if (value.startsWith('"')) return quotedKey(value)
   return syntax === 'strict' ? { invalid: notQuoted } : rawKey(value)
 }
@@ -38,18 +38,15 @@ function quotedKey(value: string): KeyReading {
 
 /**
  * By RFC 9651 one unquoted UUID in three is a Token and the others are errors, so this is a rule of our own. It refuses what could
- * be another type of structured field, and commas, since servers in the style of fetch join two field lines with one.
+ * be another type of structured field; commas, since servers in the style of fetch join two field lines with one; and semicolons, since
+ * whoever sends `order;a` and `order;b` means two keys and not one with parameters.
  */
 function rawKey(value: string): KeyReading {
-  const end = value.indexOf(';')
-  const key = end === -1 ? value : value.slice(0, end)
-  if (key !== '' && !rawForm.test(key)) return { invalid: notRaw }
-  if (end !== -1 && stringItem(`"x"${value.slice(end)}`) === undefined) return { invalid: notParameters }
-  return ofRightLength(key)
+  return rawForm.test(value) ? ofRightLength(value) : { invalid: notRaw }
 }
 
-/** Visible ASCII without `"`, `,` and `\`. The first character is no sigil of a Boolean, Byte Sequence, Date, list or Display String. */
-const rawForm = /^(?![?:@(%])[!#-+\--[\]-~]+$/
+/** Visible ASCII without `"`, `,`, `;` and `\`. The first character is no sigil of a Boolean, Byte Sequence, Date, list or Display String. */
+const rawForm = /^(?![?:@(%])[!#-+\--:<-[\]-~]+$/
 
 function ofRightLength(key: string): KeyReading {
   if (key === '') return { invalid: `The key is empty. ${rightLength}` }
@@ -86,7 +83,5 @@ const notOneString =
   'The header is not one quoted string: end the key with a double quote, put a backslash before each double quote and backslash in ' +
   'it and before nothing else, and send nothing behind it but parameters.'
 const notRaw =
-  'The key needs double quotes around it: without them it has no space, comma, double quote or backslash, and does not begin with one ' +
-  'of ? : @ ( and %.'
-const notParameters =
-  'What follows the first semicolon is not a list of parameters: leave it out, or put a key with a semicolon in double quotes.'
+  'The key needs double quotes around it: without them it has no space, comma, semicolon, double quote or backslash, and does not begin ' +
+  'with one of ? : @ ( and %.'

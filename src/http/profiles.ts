@@ -1,4 +1,5 @@
 import { type Answer, type HeaderPair, reply } from '../core/answer.js'
+import type { KeySyntax } from './parse-key.js'
 import { type Problem, type ProblemCode, problems } from './problems.js'
 
 /** A dialect of the contract. What a profile does not say is the same in all. */
@@ -8,6 +9,8 @@ export interface Profile {
   readonly methods: readonly string[]
   /** Which keys may meet. */
   readonly scope: 'endpoint' | 'tenant'
+  /** How a key in a header is written, where `header()` does not say it. Default `'lenient'`. */
+  readonly keySyntax?: KeySyntax
   /** Whether `serve()` insists on a key. */
   readonly serveRequiresKey: boolean
   /** Whether an error that an operation throws is stored and replayed. */
@@ -38,6 +41,7 @@ export const ietf: Profile = {
 /** As Stripe's first API does it, so that Stripe's own clients work against it. */
 export const stripe: Profile = {
   name: 'stripe',
+  keySyntax: 'opaque',
   methods: ['POST'],
   scope: 'tenant',
   serveRequiresKey: false,

@@ -5,7 +5,7 @@ import type { EnqueueOutcome, OperationOutcome, RunRequest } from '../phases/adm
 import type { Issue } from '../phases/input.js'
 import { acceptance } from './accept.js'
 import { admitBody, admitKey, fingerprintOf, type Received, readable, refusalOf } from './admit.js'
-import { jsonBody } from './json-body.js'
+import { hasInfinity, jsonBody } from './json-body.js'
 import { checkFunction, oneOf, resolveHttpOptions, type ServeOptions } from './options.js'
 import { problems } from './problems.js'
 import { problemReply, replyTo } from './replies.js'
@@ -77,10 +77,10 @@ export function serviceOf<Native>(operation: Servable, options: ServeOptions<Nat
 
   /** What a body says: its JSON, or the bytes of what is something else where a function makes the input from them. */
   function bodyOf(request: HttpRequest<Native>, body: Received): ReadBody {
-    if ('parsed' in body) return { value: body.parsed }
+    if ('parsed' in body) return kept({ value: body.parsed })
     if (body.bytes.length === 0) return { value: undefined }
     const mediaType = mediaTypeOf(request)
-    if (mediaType === '' || isJson(mediaType)) return jsonBody(body.bytes) ?? { issue: { message: 'The body is not JSON.' } }
+    if (mediaType === '' || isJson(mediaType)) return kept(jsonBody(body.bytes))
     return options.input ? { value: body.bytes } : { issue: { message: problems.media_type_unsupported.title }, isMediaType: true }
   }
 
@@ -109,6 +109,12 @@ export const layersNested = (name: string, layer: string) =>
     'layers_nested',
     `${name} is served behind idempotency(), and protects itself: mount ${layer} in front of idempotency(), or beside it.`,
   )
+
+/** JSON that a later attempt can be given as it is now. */
+function kept(read: { readonly value: unknown } | undefined): ReadBody {
+  if (!read) return { issue: { message: 'The body is not JSON.' } }
+  return hasInfinity(read.value) ? { issue: { message: 'A number in the body is too large.' } } : read
+}
 
 /** A body that cannot be taken is told only of where the key is not known: a known one replays, or is a mismatch. */
 type ReadBody = { readonly value: unknown } | { readonly issue: Issue; readonly isMediaType?: true }

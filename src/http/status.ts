@@ -1,7 +1,7 @@
 import type { Answer } from '../core/answer.js'
 import { OncekeyError } from '../core/errors.js'
 import { isExpired, type KeyRecord } from '../core/record.js'
-import type { KeySighting } from '../core/store.js'
+import type { KeySighting, Limit } from '../core/store.js'
 import type { Once, OnceInternals } from '../create-once.js'
 import type { Outcome } from '../engine/outcome.js'
 import { patiently } from '../engine/patience.js'
@@ -42,7 +42,8 @@ export function statusOf<Native, Tx>(once: Once<Tx>, options: StatusOptions<Nati
 
 function look({ parts }: Pick<OnceInternals<never>, 'parts'>, wanted: { tenant: string; id: string }): Promise<KeySighting | undefined> {
   const { store, clock, storeTimeoutMs } = parts
-  return patiently(() => store.keyReadById(wanted), { until: clock.monotonic() + storeTimeoutMs, tries: readTries }, parts)
+  const read = (limit: Limit) => store.keyReadById(wanted, limit, { request: false })
+  return patiently(read, { until: clock.monotonic() + storeTimeoutMs, tries: readTries }, parts)
 }
 
 const lastSegmentOf = ({ path }: HttpRequest) => path.split('/').findLast((segment) => segment !== '')

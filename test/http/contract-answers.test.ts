@@ -8,7 +8,7 @@ import { everywhere, gated, setup } from './setup.js'
 
 const database = useDatabase()
 
-const key = '"k"'
+const key = 'k'
 const body = '{"amount":100}'
 
 /** All headers but those by which a replay, or a profile, says what it is. */
@@ -242,6 +242,20 @@ describe.each(['ietf', 'stripe'] as const)('input of serve() in the %s profile',
     expect(await keys()).toBe(0)
     expect((await send({ key, body })).status).toBe(201)
     expect(problemOf(await send({ key, body: '{"amount":' })).code).toBe('key_reused')
+    expect(runs()).toBe(1)
+  })
+
+  test('O4 a number beyond the doubles, which a later attempt would see as null: 400, n=0, not stored; a known key mismatches', async () => {
+    const { operation, keys } = await setup(database, profile)
+    const { send, runs } = operation()
+    for (const number of ['1e400', '-1e400', `1${'0'.repeat(309)}`]) {
+      const refused = await send({ key, body: `{"lines":[{"amount":${number}}]}` })
+      expect(problemOf(refused)).toEqual(invalid)
+      expect((refused.json.error ?? refused.json).issues).toEqual([{ message: 'A number in the body is too large.' }])
+    }
+    expect(await keys()).toBe(0)
+    expect((await send({ key, body })).status).toBe(201)
+    expect(problemOf(await send({ key, body: '{"amount":1e400}' })).code).toBe('key_reused')
     expect(runs()).toBe(1)
   })
 

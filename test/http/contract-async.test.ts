@@ -7,7 +7,7 @@ import { gated, leaseMs, type ProfileName, setup } from './setup.js'
 
 const database = useDatabase()
 
-const key = '"k"'
+const key = 'k'
 const body = '{"amount":100}'
 const hour = 3_600_000
 
@@ -99,7 +99,7 @@ describe.each<ProfileName>(['ietf', 'stripe'])("serve() with respond: 'async' in
     const { accepting, keys } = await setup(database, profile)
     const { send } = accepting({ required: true })
     expect(problemOf(await send({ body })).code).toBe('key_missing')
-    expect(problemOf(await send({ key: '"half', body })).code).toBe('key_invalid')
+    expect(problemOf(await send({ key: '', body })).code).toBe('key_invalid')
     expect(await keys()).toBe(0)
   })
 

@@ -7,7 +7,7 @@ import { everywhere, gated, leaseMs, setup, type Target } from './setup.js'
 
 const database = useDatabase()
 
-const key = '"k"'
+const key = 'k'
 const body = '{"amount":100}'
 
 /** Sends that many at once, and opens the gate when all but one have their answer. */

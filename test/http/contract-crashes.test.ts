@@ -10,7 +10,7 @@ import { everywhere, gated, leaseMs, setup } from './setup.js'
 
 const database = useDatabase()
 
-const key = '"k"'
+const key = 'k'
 const body = '{"amount":100}'
 const profiles = ['ietf', 'stripe'] as const
 

@@ -6,7 +6,7 @@ import { everywhere, gated, leaseMs, type ProfileName, setup, type Work } from '
 
 const database = useDatabase()
 
-const key = '"k"'
+const key = 'k'
 const body = '{"amount":100}'
 
 const profiles = ['ietf', 'stripe'] as const

@@ -7,7 +7,7 @@ import { everywhere, gated, type ProfileName, setup } from './setup.js'
 
 const database = useDatabase()
 
-const key = '"k"'
+const key = 'k'
 const body = '{"amount":100}'
 
 /** How a mismatch looks in each dialect. */
@@ -111,6 +111,13 @@ describe.each(everywhere)('what is the same request for %s() in the %s profile',
     expect(runs).toBe(1)
   })
 
+  test('F7 JSON in a charset other than UTF-8 is compared by its bytes, n=1', async () => {
+    const headers: HeaderPair[] = [['Content-Type', 'application/json; charset=utf-7']]
+    const { answer, runs } = await pair({ body: '{"a":"+AOk-"}', headers }, { body: '{"a": "+AOk-"}', headers })
+    expectMismatch(profile, answer, 'body')
+    expect(runs).toBe(1)
+  })
+
   test('F8 other traceparent, User-Agent, Accept, Date: a replay', async () => {
     const headers = (salt: string): HeaderPair[] => [
       ['traceparent', `00-${salt.repeat(32)}-${salt.repeat(16)}-01`],
@@ -211,6 +218,17 @@ describe.each(everywhere)('a body that a parser has eaten, for %s() in the %s pr
     expect((await send(parsed(null))).status).toBe(201)
     expect(isReplay(await send(parsed(null)))).toBe(true)
     expectMismatch(profile, await send(parsed({})), 'body')
+  })
+
+  test("is refused with fingerprint: 'parsed' if it is nested too deep to be written: 400, n=0, not stored", async () => {
+    const { on, keys } = await setup(database, profile)
+    const { send, runs } = on(surface, { fingerprint: 'parsed' })
+    let deep: unknown = { toJSON: () => 1 }
+    for (let depth = 0; depth < 100_000; depth += 1) deep = [deep]
+    const refused = await send({ key, body: '[]', arrives: { parsed: deep } })
+    expect(problemOf(refused)).toEqual({ status: 400, code: 'input_invalid' })
+    expect((refused.json.error ?? refused.json).issues).toEqual([{ message: 'The body is nested too deep.' }])
+    expect([runs(), await keys()]).toEqual([0, 0])
   })
 
   test("is compared by its bytes where they are there, with fingerprint: 'parsed' too", async () => {

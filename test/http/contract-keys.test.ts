@@ -12,6 +12,16 @@ const database = useDatabase()
 const uuid = '8e03978e-40d5-43e8-bc93-6894a57f9324'
 const body = '{"amount":100}'
 
+/** To Stripe they are keys like any other. */
+const notOfTheDraft: [string, RequestParts, RegExp][] = [
+  ['an empty string', { key: '""' }, /is empty/],
+  ['an unterminated string', { key: '"k' }, /end the key with a double quote/],
+  ['a Boolean', { key: '?1' }, /needs double quotes/],
+  ['a Byte Sequence', { key: ':aGk=:' }, /needs double quotes/],
+  ['a Date', { key: '@1659578233' }, /needs double quotes/],
+  ['an inner list', { key: '("k")' }, /needs double quotes/],
+]
+
 describe.each(everywhere)('keys of %s() in the %s profile', (surface, profile) => {
   test("K1 a quoted key, first time: the work's answer, n=1", async () => {
     const { on } = await setup(database, profile)
@@ -39,12 +49,13 @@ describe.each(everywhere)('keys of %s() in the %s profile', (surface, profile) =
   test.each([
     ['a digit', '8e03978e-40d5-43e8-bc93-6894a57f9324'],
     ['a letter', 'ae03978e-40d5-43e8-bc93-6894a57f9324'],
-  ])('K3 an unquoted key with %s first: the same key as its quoted form; strict: 400, n=0', async (_, raw) => {
+  ])('K3 an unquoted key with %s first: the same key as its quoted form; strict: 400, n=0; stripe: a key of its own', async (_, raw) => {
     const { on } = await setup(database, profile)
-    const lenient = on(surface)
-    await lenient.send({ key: raw, body })
-    expect(isReplay(await lenient.send({ key: `"${raw}"`, body }))).toBe(true)
-    expect(lenient.runs()).toBe(1)
+    const standard = on(surface)
+    await standard.send({ key: raw, body })
+    expect(isReplay(await standard.send({ key: raw, body }))).toBe(true)
+    expect(isReplay(await standard.send({ key: `"${raw}"`, body }))).toBe(profile === 'ietf')
+    expect(standard.runs()).toBe(profile === 'ietf' ? 1 : 2)
 
     const strict = on(surface, { key: header('Idempotency-Key', { syntax: 'strict' }) })
     expect(problemOf(await strict.send({ key: raw, body }))).toEqual({ status: 400, code: 'key_invalid' })
@@ -61,12 +72,30 @@ describe.each(everywhere)('keys of %s() in the %s profile', (surface, profile) =
     expect(runs()).toBe(2)
   })
 
-  test('K5 parameters after the key are ignored', async () => {
+  test('K5 parameters after a quoted key are ignored; stripe: they belong to the key', async () => {
     const { on } = await setup(database, profile)
     const { send, runs } = on(surface)
     await send({ key: '"k"', body })
-    expect(isReplay(await send({ key: '"k";x=1', body }))).toBe(true)
-    expect(isReplay(await send({ key: 'k; attempt=2', body }))).toBe(true)
+    expect(isReplay(await send({ key: '"k";x=1', body }))).toBe(profile === 'ietf')
+    expect(runs()).toBe(profile === 'ietf' ? 1 : 2)
+  })
+
+  test('K5 unquoted keys with semicolons are never one key: 400, n=0; stripe: two keys', async () => {
+    const { on } = await setup(database, profile)
+    const { send, runs } = on(surface)
+    const answers = [await send({ key: 'order;a', body }), await send({ key: 'order;b', body })]
+    expect(answers.map(({ status }) => status)).toEqual(profile === 'ietf' ? [400, 400] : [201, 201])
+    expect(answers.map(isReplay)).toEqual([false, false])
+    expect(runs()).toBe(profile === 'ietf' ? 0 : 2)
+  })
+
+  test.each(['user 5, order 7', '(a)', '"k', '?1'])('K7 stripe: %s is a key, and two lines are none', async (key) => {
+    const { on } = await setup(database, 'stripe')
+    const { send, runs } = on(surface)
+    await send({ key, body })
+    expect(isReplay(await send({ key, body }))).toBe(true)
+    const lines: [string, string][] = [key, key].map((line) => ['Idempotency-Key', line])
+    expect((await send({ headers: lines, body })).status).toBe(400)
     expect(runs()).toBe(1)
   })
 
@@ -96,14 +125,8 @@ describe.each(everywhere)('keys of %s() in the %s profile', (surface, profile) =
 
   test.each<[string, RequestParts, RegExp]>([
     ['an empty value', { key: '' }, /is empty/],
-    ['an empty string', { key: '""' }, /is empty/],
     ['256 characters', { key: `"${'k'.repeat(256)}"` }, /longer than 255/],
     ['256 characters without quotes', { key: 'k'.repeat(256) }, /longer than 255/],
-    ['an unterminated string', { key: '"k' }, /end the key with a double quote/],
-    ['a Boolean', { key: '?1' }, /needs double quotes/],
-    ['a Byte Sequence', { key: ':aGk=:' }, /needs double quotes/],
-    ['a Date', { key: '@1659578233' }, /needs double quotes/],
-    ['an inner list', { key: '("k")' }, /needs double quotes/],
     ['a non-ASCII character', { key: '"kéy"' }, /not printable ASCII/],
     ['a TAB', { key: '"a\tb"' }, /not printable ASCII/],
     ['a DEL', { key: '"a\x7fb"' }, /not printable ASCII/],
@@ -117,6 +140,7 @@ describe.each(everywhere)('keys of %s() in the %s profile', (surface, profile) =
       },
       /more than once/,
     ],
+    ...(profile === 'ietf' ? notOfTheDraft : []),
   ])('K7 %s: 400 that says so, n=0', async (_, parts, why) => {
     const { on, keys } = await setup(database, profile)
     const { send, runs } = on(surface, { required: false })
@@ -130,7 +154,8 @@ describe.each(everywhere)('keys of %s() in the %s profile', (surface, profile) =
   test('K7 255 characters are a key', async () => {
     const { on } = await setup(database, profile)
     const { send } = on(surface)
-    expect((await send({ key: `"${'k'.repeat(255)}"`, body })).status).toBe(201)
+    const longest = 'k'.repeat(255)
+    expect((await send({ key: profile === 'ietf' ? `"${longest}"` : longest, body })).status).toBe(201)
   })
 
   test('K8 ABC and abc are two keys', async () => {

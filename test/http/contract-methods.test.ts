@@ -9,7 +9,7 @@ import { setup } from './setup.js'
 
 const database = useDatabase()
 
-const key = '"k"'
+const key = 'k'
 
 describe.each(['ietf', 'stripe'] as const)('methods of idempotency() in the %s profile', (profile) => {
   const untouched = ['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE', ...(profile === 'stripe' ? ['PATCH'] : [])]
@@ -29,7 +29,7 @@ describe.each(['ietf', 'stripe'] as const)('methods of idempotency() in the %s p
     const { handler } = await setup(database, profile)
     const { send, runs } = handler({ required: true })
     expect((await send({ method })).status).toBe(201)
-    expect((await send({ method, key: '"half' })).status).toBe(201)
+    expect((await send({ method, key: '' })).status).toBe(201)
     expect(runs()).toBe(2)
   })
 
@@ -71,7 +71,7 @@ describe('concerns(), by which an adapter knows that it need not prepare anythin
 
   test.each<[string, RequestParts, Partial<IdempotencyOptions<Native>>]>([
     ['POST with a key', { key }, {}],
-    ['post with half a key', { method: 'post', key: '"half' }, {}],
+    ['post with half a key', { method: 'post', key: '' }, {}],
     ['a key that is in the body', {}, { key: field('reference') }],
     ['a key that a function finds', {}, { key: () => undefined }],
     ['POST without a key where one is required', {}, { required: true }],

@@ -10,7 +10,7 @@ import { everywhere, gated, leaseMs, type ProfileName, setup } from './setup.js'
 
 const database = useDatabase()
 
-const key = '"k"'
+const key = 'k'
 const body = '{"amount":100}'
 const profiles = ['ietf', 'stripe'] as const
 
@@ -19,7 +19,7 @@ type Bundle = Awaited<ReturnType<typeof setup>> & { profile: ProfileName }
 /** A way to each problem, on an opaque handler where there is one. `options` are for all of them alike. */
 const ways: Record<ProblemCode, (bundle: Bundle, options: { problemBase?: string }) => Promise<Seen>> = {
   key_missing: ({ handler }, options) => handler({ ...options, required: true }).send({ body }),
-  key_invalid: ({ handler }, options) => handler(options).send({ key: '"half', body }),
+  key_invalid: ({ handler }, options) => handler(options).send({ key: '', body }),
   async key_reused({ handler }, options) {
     const { send } = handler(options)
     await send({ key, body })
@@ -41,7 +41,7 @@ const ways: Record<ProblemCode, (bundle: Bundle, options: { problemBase?: string
   media_type_unsupported: ({ operation }, options) => operation(options).send({ key, body, headers: [['content-type', 'text/plain']] }),
   input_invalid: ({ operation }, options) => operation(options, undefined, { input: z.object({ name: z.string() }) }).send({ key, body }),
   async answer_not_kept({ handler }, options) {
-    const { send } = handler(options, () => reply(200, 'x'.repeat(2_000_000)))
+    const { send } = handler(options, () => reply(200, 'x'.repeat(9_000_000)))
     await send({ key, body })
     return send({ key, body })
   },

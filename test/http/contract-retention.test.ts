@@ -6,7 +6,7 @@ import { everywhere, gated, setup } from './setup.js'
 
 const database = useDatabase()
 
-const key = '"k"'
+const key = 'k'
 const body = '{"amount":100}'
 const hour = 3_600_000
 

@@ -11,7 +11,7 @@ import { setup } from './setup.js'
 
 const database = useDatabase()
 
-const key = '"k"'
+const key = 'k'
 const body = '{"amount":100}'
 
 describe.each(['ietf', 'stripe'] as const)('the run of a handler behind idempotency() in the %s profile', (profile) => {
@@ -94,8 +94,10 @@ describe.each(['ietf', 'stripe'] as const)('the run of a handler behind idempote
     const service = serviceOf<Native>(operation, { tenant: () => caller, profile })
     const layer = idempotencyOf<Native, pg.PoolClient>(once, { tenant: () => caller, afterFailure: 'rerun', profile })
     const request = httpRequest({ key, body })
-    const nested = layer.handle(request, (attempt) => {
-      rememberAttempt(request.native, attempt)
+    const begun = await layer.begin(request)
+    if (begun.kind !== 'run') throw new Error(`the handler may not run: ${begun.kind}`)
+    const nested = begun.attempt.settle(() => {
+      rememberAttempt(request.native, begun.attempt.attempt)
       return service.answer(request)
     })
     await expect(nested).rejects.toMatchObject({ code: 'layers_nested' })

@@ -7,7 +7,7 @@ import { everywhere, type ProfileName, setup } from './setup.js'
 
 const database = useDatabase()
 
-const key = '"k"'
+const key = 'k'
 const body = '{"amount":100}'
 
 const otherEndpoints: [string, RequestParts][] = [

@@ -9,7 +9,7 @@ import { everywhere, leaseMs, type ProfileName, type SurfaceName, setup, type Wo
 
 const database = useDatabase()
 
-const key = '"k"'
+const key = 'k'
 const body = '{"amount":100}'
 const secretive: Work = () => reply(201, { token: 'hunter2' }, { location: '/tokens/1', 'x-session': 'hunter2' })
 

@@ -9,7 +9,7 @@ import { everywhere, leaseMs, setup, type Work } from './setup.js'
 
 const database = useDatabase()
 
-const key = '"k"'
+const key = 'k'
 const body = '{"amount":100}'
 
 describe.each(everywhere)('the store of %s() in the %s profile fails after the work', (surface, profile) => {

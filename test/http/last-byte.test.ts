@@ -19,11 +19,15 @@ describe('the last byte of an answer', () => {
     await holder.query('begin')
     const { rowCount } = await holder.query('select from oncekey.keys where tenant = $1 for update', [tenant])
     expect(rowCount).toBe(1)
+    const holderPid = (await holder.query('select pg_backend_pid() as pid')).rows[0].pid
     return {
+      /** It found the row locked, asked why, and tries again until it is let go. */
       async untilFinishWaits() {
-        await waitUntil('the finish waits for the row', async () => {
+        await waitUntil('the finish has found the row locked', async () => {
           const { rows } = await database.pool.query(
-            `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%answer_status%'`,
+            `select 1 from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and query like '%as marked, %'
+              and query_start > (select xact_start from pg_stat_activity where pid = $1)`,
+            [holderPid],
           )
           return rows.length > 0
         })

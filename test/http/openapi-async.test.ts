@@ -44,7 +44,7 @@ async function everythingSaid(profile: ProfileName) {
 
   route.push(
     await send({ body }),
-    await send({ key: '""', body }),
+    await send({ key: '', body }),
     await send({ key: 'a', body, arrives: { failed: 'incomplete' } }),
     await send({ key: 'a', body, arrives: { failed: 'too_large' } }),
     await send({ key: 'a', body: 'a=1', headers: [['content-type', 'application/x-www-form-urlencoded']] }),

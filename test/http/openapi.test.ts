@@ -143,8 +143,10 @@ const handlerOf =
     return {
       once,
       async ask(request) {
-        const handled = await layer.handle(request, async ({ run }) => work(run))
-        return handled.kind === 'answer' ? handled.answer : undefined
+        const begun = await layer.begin(request)
+        if (begun.kind !== 'run') return begun.kind === 'answer' ? begun.answer : undefined
+        const leaving = await begun.attempt.settle(async () => work(begun.attempt.attempt.run))
+        return leaving.kind === 'answer' ? leaving.answer : undefined
       },
     }
   }

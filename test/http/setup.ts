@@ -75,11 +75,14 @@ export async function setup(
       runs: () => runs,
       async send(parts = {}) {
         let own: Answer | undefined
-        const handled = await layer.handle(httpRequest({ caller, ...parts }), async ({ run }) => {
-          own = await perform(run)
+        const begun = await layer.begin(httpRequest({ caller, ...parts }))
+        if (begun.kind === 'pass') return seen(await perform())
+        if (begun.kind === 'answer') return seen(begun.answer)
+        const { attempt } = begun
+        const handled = await attempt.settle(async () => {
+          own = await perform(attempt.attempt.run)
           return own
         })
-        if (handled.kind === 'pass') return seen(await perform())
         if (handled.kind === 'answer') return seen(handled.answer)
         const { headers, ...answer } = own as Answer
         const has = (wanted: string) => headers.some(([name]) => name.toLowerCase() === wanted.toLowerCase())

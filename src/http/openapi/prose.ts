@@ -16,6 +16,7 @@ function whereTheKeyIs(key: Settings['key']): string {
   const length = `1 to ${maxKeyLength} characters`
   if (typeof key === 'function') return `The service takes the idempotency key from the request, ${length}: ${rule}`
   if (key.kind === 'field') return `The member \`${key.path}\` of the JSON body is the idempotency key, ${length}: ${rule}`
+  if (key.syntax === 'opaque') return `The header \`${key.name}\` has the idempotency key, ${length}: ${rule}`
   const quotes = key.syntax === 'strict' ? '' : ' The quotes may be left out: it is the same key.'
   return `The header \`${key.name}\` has the idempotency key: ${rule} It is a string of ${length} in double quotes (RFC 9651).${quotes}`
 }

@@ -4,8 +4,8 @@ import type { AfterFailure } from '../../core/policy.js'
 import { neverStarted, outcomeUnknown, workFailed } from '../../core/system-answers.js'
 import type { Outcome } from '../../engine/outcome.js'
 import { acceptedReply } from '../accept.js'
+import { readHeader } from '../key-source.js'
 import { type HttpSettings, pollAfterMs, secondsOf } from '../options.js'
-import { parseKey } from '../parse-key.js'
 import { type Problem, type ProblemCode, problems } from '../problems.js'
 import { problemReply, replyTo, type Unfinished, unfinishedReply } from '../replies.js'
 import { neverCached } from '../status.js'
@@ -119,6 +119,6 @@ const exampleIssues = [{ message: 'Expected a number', path: ['items', 0, 'price
 
 function exampleOfBadKey({ key }: HttpSettings<never>): string | undefined {
   if (typeof key === 'function' || key.kind !== 'header') return undefined
-  const reading = parseKey([''], key.syntax)
+  const reading = readHeader(key, { headerLines: () => [''] })
   return 'invalid' in reading ? reading.invalid : undefined
 }

@@ -1,6 +1,7 @@
 import { IdempotentFetchError } from './client-error.js'
 import type { Settings } from './options.js'
-import { type PendingRequest, unpacked } from './pending-request.js'
+import { isOwnersNow } from './owner.js'
+import type { Body, PendingRequest } from './pending-request.js'
 import { retryAfterMs, retryDelayMs } from './retry-delay.js'
 
 /** What came of all attempts together. */
@@ -15,6 +16,8 @@ export interface Sending {
   readonly request: PendingRequest
   /** Those that are sent: with the secrets that are not kept, if the caller gave them. */
   readonly headers: Headers
+  /** As fetch takes it: a request may keep it in another form. */
+  readonly body: Body
   /** Options of fetch that cannot be kept, such as an agent. */
   readonly live: RequestInit
   readonly signal: AbortSignal | null | undefined
@@ -28,17 +31,11 @@ export const wasReplayed = ({ headers }: Response) => headers.get('idempotent-re
 export async function attempt(settings: Settings, sending: Sending): Promise<Answer> {
   const { clock, random, ms } = settings
   const { request, signal } = sending
-  const { url, method, key } = request
+  const { key } = request
   const deadlineAt = clock.now() + ms.deadline
   let outcome: Once = {}
   for (let attempts = 1; ; attempts += 1) {
-    const headers = new Headers(sending.headers)
-    await settings.prepare?.({ url, method, key, headers })
-    if (signal?.aborted) throw reasonOf(signal)
-    // Also in the middle: a laptop may have slept for a day, and then the server has forgotten the key.
-    if (isTooOld(settings, request)) {
-      throw new IdempotentFetchError('too_old', 'Older than maxAge: the server may have forgotten the key.', { key })
-    }
+    const headers = await ready(settings, sending)
     const leftMs = deadlineAt - clock.now()
     if (attempts > 1 && leftMs <= 0) return lastOf(outcome, attempts - 1, key)
     const { mayHaveArrived } = sending
@@ -57,6 +54,23 @@ export async function attempt(settings: Settings, sending: Sending): Promise<Ans
     if (attempts >= settings.maxAttempts || clock.now() + waitMs >= deadlineAt) return lastOf(outcome, attempts, key)
     await wait(settings, waitMs, signal)
   }
+}
+
+/** The headers of the next attempt; or it throws, because the request must not be sent, or no longer. */
+async function ready(settings: Settings, { request, headers: given, signal }: Sending): Promise<Headers> {
+  const { url, method, key } = request
+  const headers = new Headers(given)
+  await settings.prepare?.({ url, method, key, headers })
+  // After prepare(), which takes its time: the last look before cookies go out.
+  if (!(await isOwnersNow(settings, request))) {
+    throw new IdempotentFetchError('other_owner', 'The user has changed: resume() sends this when the one who made it is back.', { key })
+  }
+  if (signal?.aborted) throw reasonOf(signal)
+  // Also in the middle: a laptop may have slept for a day, and then the server has forgotten the key.
+  if (isTooOld(settings, request)) {
+    throw new IdempotentFetchError('too_old', 'Older than maxAge: the server may have forgotten the key.', { key })
+  }
+  return headers
 }
 
 /** What came of one attempt. */
@@ -94,16 +108,15 @@ const isElsewhere = ({ settings }: PendingRequest, { status, redirected }: Respo
 const isBeside = (response: Response) =>
   !wasReplayed(response) && (response.redirected || /^(3..|40[134578]|42[13])$/.test(String(response.status)))
 
-async function sendOnce(settings: Settings, { request, live, signal }: Sending, headers: Headers, limitMs: number): Promise<Once> {
+async function sendOnce(settings: Settings, { request, body, live, signal }: Sending, headers: Headers, limitMs: number): Promise<Once> {
   const controller = new AbortController()
   const stop = () => controller.abort()
   const callOff = settings.clock.schedule(() => controller.abort(new Error(`No answer in ${limitMs} ms.`)), limitMs)
   signal?.addEventListener('abort', stop)
   try {
     const { url, method, settings: kept } = request
-    const body = unpacked(request) ?? null
     // The key goes to the address that was named, and to no other.
-    const init = { ...live, redirect: 'manual', ...kept, method, headers, body, signal: controller.signal }
+    const init = { ...live, redirect: 'manual', ...kept, method, headers, body: body ?? null, signal: controller.signal }
     const response = await settings.fetch(url, init as RequestInit)
     await untilComplete(response)
     return { response }

@@ -7,6 +7,7 @@ export const clientErrorCodes = [
   'no_answer',
   'redirected',
   'too_old',
+  'other_owner',
 ] as const
 
 export type ClientErrorCode = (typeof clientErrorCodes)[number]

@@ -44,6 +44,7 @@ describe('what is kept', () => {
       {
         id: key,
         key,
+        owner: 'single',
         createdAt: expect.any(Number),
         url,
         method: 'POST',
@@ -148,7 +149,7 @@ describe('a redirect', () => {
   ])('%s is never taken for the answer, and the request stays', async (_, page) => {
     for (const before of [[], [offline]]) {
       const replies = [...before.map((error) => () => raise(error)), page, page, () => new Response('{}', { status: 201 })]
-      const send = idempotentFetch({ fetch: async () => (replies.shift() as () => Response)(), firstDelay: 1 })
+      const send = idempotentFetch({ fetch: async () => (replies.shift() as () => Response)(), firstDelay: 1, owner: 'single' })
       await expect(send(url, post)).rejects.toMatchObject({ code: 'redirected', key: expect.any(String) })
       expect(await send.resume()).toMatchObject([{ kind: 'unanswered', error: { code: 'redirected' } }])
       expect(await send.resume()).toMatchObject([{ kind: 'answered', response: { status: 201 } }])
@@ -177,7 +178,7 @@ describe('a redirect', () => {
       asked.push(init.redirect)
       return new Response('{}', { status: asked.length === 1 ? 503 : 201 })
     }
-    const send = idempotentFetch({ fetch, maxAttempts: 1 })
+    const send = idempotentFetch({ fetch, owner: 'single', maxAttempts: 1 })
     await send(...(call() as Parameters<typeof send>))
     await send.resume()
     expect(asked).toEqual([own ?? 'manual', own ?? 'manual'])
@@ -219,7 +220,16 @@ describe('resume', () => {
 
   test('nor what was kept by a clock that was far ahead', async () => {
     const { send, clock, storage } = setup([201])
-    const request = { id: 'i', key: 'k', createdAt: clock.now() + 86_400_000, url, method: 'POST', headers: [], settings: {} }
+    const request = {
+      id: 'i',
+      key: 'k',
+      owner: 'single',
+      createdAt: clock.now() + 86_400_000,
+      url,
+      method: 'POST',
+      headers: [],
+      settings: {},
+    }
     await storage.put(request)
     expect(await send.resume()).toEqual([{ kind: 'too-old', request }])
   })
@@ -237,7 +247,7 @@ describe('resume', () => {
       new Promise<Response>((resolve) => {
         arrive = resolve
       })
-    const send = idempotentFetch({ fetch })
+    const send = idempotentFetch({ fetch, owner: 'single' })
     const under = send(url, post)
     while ((await send.pending()).length === 0);
     expect(await send.resume()).toEqual([])
@@ -257,7 +267,7 @@ describe('resume', () => {
       if (body === 'first') await held
       return new Response('{}', { status: 201 })
     }
-    const send = idempotentFetch({ fetch, maxAttempts: 1 })
+    const send = idempotentFetch({ fetch, owner: 'single', maxAttempts: 1 })
     for (const body of ['first', 'second']) await expect(send(url, { ...post, body })).rejects.toEqual(codeOf('no_answer'))
     const both = send.resume()
     expect(await send.resume()).toMatchObject([{ kind: 'answered', request: { body: 'second' } }])
@@ -271,6 +281,85 @@ describe('resume', () => {
     await expect(send(url, post)).rejects.toEqual(codeOf('no_answer'))
     await expect(send.resume({ signal: AbortSignal.abort(new Error('enough')) })).rejects.toThrow('enough')
     expect(await send.pending()).toHaveLength(1)
+  })
+})
+
+describe('the owner of a request', () => {
+  type User = string | null | undefined
+  const lose = async (user: User, options: IdempotentFetchOptions = {}) => {
+    const session: { user: User } = { user }
+    const network = setup([offline, 201], { maxAttempts: 1, owner: () => session.user, ...options })
+    await expect(network.send(url, post)).rejects.toEqual(codeOf('no_answer'))
+    return { ...network, session }
+  }
+
+  test.each<[kept: User, now: User]>([
+    ['alice', 'bob'],
+    ['alice', undefined],
+    ['alice', null],
+    ['alice', ''],
+    [undefined, 'bob'],
+    [null, 'bob'],
+  ])('a request of %s is neither sent nor shown for %s, and sent when its owner is back', async (kept, now) => {
+    const { send, sent, session } = await lose(kept)
+    session.user = now
+    expect(await send.resume()).toEqual([{ kind: 'other-owner', request: expect.objectContaining({ body: post.body }) }])
+    expect([sent.length, await send.pending()]).toEqual([1, []])
+    session.user = kept
+    expect(await send.pending()).toHaveLength(1)
+    expect(await send.resume()).toMatchObject([{ kind: 'answered', response: { status: 201 } }])
+  })
+
+  test('one that an earlier release kept, which knew no owners, is not sent for a user', async () => {
+    const { send, sent, storage, clock } = setup([201], { owner: 'alice' })
+    await storage.put({ id: 'i', key: 'k', createdAt: clock.now(), url, method: 'POST', headers: [], settings: {} })
+    expect(await send.resume()).toMatchObject([{ kind: 'other-owner', request: { id: 'i' } }])
+    expect(sent).toEqual([])
+  })
+
+  test('that changes between two attempts ends them: the request stays, for the one who made it', async () => {
+    const session = { user: 'alice' }
+    const onWait = () => {
+      session.user = 'bob'
+    }
+    const { send, sent } = setup([offline, 201], { owner: async () => session.user, onWait })
+    await expect(send(url, post)).rejects.toEqual(codeOf('other_owner'))
+    session.user = 'alice'
+    expect([sent.length, await send.pending()]).toMatchObject([1, [{ owner: 'alice' }]])
+  })
+
+  test('that changes while prepare() is at work, or the body is read, ends them before anything is sent or kept', async () => {
+    const session = { user: 'alice' }
+    const prepare = async () => {
+      session.user = 'bob'
+    }
+    const prepared = setup([201], { owner: () => session.user, prepare })
+    await expect(prepared.send(url, post)).rejects.toEqual(codeOf('other_owner'))
+    session.user = 'alice'
+    const read = setup([201], { owner: () => session.user })
+    const body = new Blob(['slow'])
+    const sending = read.send(url, { ...post, body })
+    session.user = 'bob'
+    await expect(sending).rejects.toEqual(codeOf('other_owner'))
+    for (const { sent, storage } of [prepared, read]) expect([sent, await storage.list()]).toEqual([[], []])
+  })
+
+  test('who logs out can forget what is left of theirs', async () => {
+    const { send, storage, session } = await lose('alice')
+    session.user = 'bob'
+    expect(await send.pending()).toEqual([])
+    session.user = 'alice'
+    for (const { id } of await send.pending()) await send.forget(id)
+    expect(await storage.list()).toEqual([])
+  })
+
+  test('must be named for a storage and for resume(), by a string', async () => {
+    expect(() => idempotentFetch({ storage: memoryStorage() })).toThrow(expect.objectContaining({ code: 'option_invalid' }))
+    // Without a storage, too, the next user may have logged in when kept requests are sent again.
+    await expect(idempotentFetch({ fetch: async () => raise(offline) }).resume()).rejects.toEqual(codeOf('option_invalid'))
+    const { send, sent } = setup([201], { owner: (() => 7) as never })
+    await expect(send(url, post)).rejects.toEqual(codeOf('option_invalid'))
+    expect(sent).toEqual([])
   })
 })
 
@@ -296,6 +385,13 @@ describe('options', () => {
     [{ maxDelay: Number.POSITIVE_INFINITY }, 'maxDelay'],
   ])('%j is refused at once', (options, name) => {
     expect(() => idempotentFetch(options as IdempotentFetchOptions)).toThrow(name)
+  })
+
+  test('a random.uuid() that repeats itself is an error, and nothing is sent twice', async () => {
+    const { send, sent } = setup([201], { random: { uuid: () => 'same', fraction: () => 0.5 } })
+    const first = send(url, post)
+    await expect(send(url, post)).rejects.toMatchObject({ code: 'option_invalid', message: expect.stringContaining('random.uuid()') })
+    expect([await first, sent]).toMatchObject([{ status: 201 }, [{}]])
   })
 
   test('that are undefined have their defaults', async () => {

@@ -1,9 +1,11 @@
 import { alone } from './alone.js'
 import { type Answer, attempt, isTooOld, type Sending, wasReplayed } from './attempts.js'
 import { IdempotentFetchError } from './client-error.js'
+import { keptRequests } from './kept-requests.js'
 import { keyOf } from './key.js'
 import { type IdempotentFetchOptions, type Settings, settingsOf } from './options.js'
-import { type PendingRequest, packed } from './pending-request.js'
+import { isOwnersNow, ownerMissing, ownerNow } from './owner.js'
+import { type PendingRequest, packed, unpacked } from './pending-request.js'
 import { methodOf, type Snapshot, snapshotOf } from './snapshot.js'
 
 /** What fetch returned, with three more properties. A `clone()` does not have them. */
@@ -29,10 +31,12 @@ export type Resumed =
     }
   /** Older than `maxAge`, and not sent: find out what became of it, then `forget()` it. */
   | { readonly kind: 'too-old'; readonly request: PendingRequest }
+  /** Another user's, by the option `owner`, and not sent: it waits for that user. */
+  | { readonly kind: 'other-owner'; readonly request: PendingRequest }
 
 export interface IdempotentFetch {
   (input: string | URL | Request, init?: RequestInit): Promise<IdempotentResponse>
-  /** The requests that are kept: without an answer so far, those under way included. */
+  /** The present owner's requests that are kept: without an answer so far, those under way included. */
   pending(): Promise<readonly PendingRequest[]>
   /** Sends again what an earlier page or process, or an outage, left without an answer; one by one, oldest first. */
   resume(options?: { signal?: AbortSignal }): Promise<Resumed[]>
@@ -47,24 +51,29 @@ export function idempotentFetch(options: IdempotentFetchOptions = {}): Idempoten
 
   async function send(input: string | URL | Request, init: RequestInit = {}): Promise<IdempotentResponse> {
     if (!settings.methods.includes(methodOf(input, init))) return marked(await settings.fetch(input, init), 1, undefined)
-    const snapshot = await snapshotOf(input, init)
-    const request = requestOf(settings, snapshot)
-    const { headers, signal } = snapshot
-    const outcome = await alone(request.id, async () => {
+    // Both at once: while one takes its time, another user may log in, and the caller may change the bytes.
+    const [owner, snapshot] = await Promise.all([ownerNow(settings), snapshotOf(input, init)])
+    const request = requestOf(settings, snapshot, owner)
+    const { headers, body, signal } = snapshot
+    const work = async () => {
       await keep(settings, request)
-      return finish(settings, { request, headers, live: init, signal, mayHaveArrived: false })
-    })
-    return (outcome as Outcome).response
+      return finish(settings, { request, headers, body, live: init, signal, mayHaveArrived: false })
+    }
+    const outcome = await alone(request.id, work, { isNew: true })
+    if (outcome) return outcome.response
+    throw new IdempotentFetchError('option_invalid', 'random.uuid() gave the id of a request under way: give each its own.')
   }
 
   /** Undefined if somebody else is at it, or was until now. */
-  function again(request: PendingRequest, signal: AbortSignal | undefined): Promise<Resumed | undefined> {
+  async function again(request: PendingRequest, signal: AbortSignal | undefined): Promise<Resumed | undefined> {
+    if (!(await isOwnersNow(settings, request))) return { kind: 'other-owner', request }
     return alone(request.id, async (): Promise<Resumed | undefined> => {
-      if (!(await storage.list()).some(({ id }) => id === request.id)) return undefined
+      if (!(await storage.list()).some((entry) => entry?.id === request.id)) return undefined
       if (isTooOld(settings, request)) return { kind: 'too-old', request }
       try {
         const headers = new Headers(request.headers as [string, string][])
-        const { response, final } = await finish(settings, { request, headers, live: {}, signal, mayHaveArrived: true })
+        const body = unpacked(request)
+        const { response, final } = await finish(settings, { request, headers, body, live: {}, signal, mayHaveArrived: true })
         return { kind: final ? 'answered' : 'unanswered', request, response }
       } catch (error) {
         if (signal?.aborted) throw error
@@ -74,10 +83,15 @@ export function idempotentFetch(options: IdempotentFetchOptions = {}): Idempoten
   }
 
   return Object.assign(send, {
-    pending: async () => storage.list(),
+    async pending() {
+      const owner = await ownerNow(settings)
+      return (await keptRequests(settings)).filter((request) => request.owner === owner)
+    },
     async resume({ signal }: { signal?: AbortSignal } = {}) {
+      // In one page, too, the next user may have logged in since.
+      if (settings.owner === undefined) throw ownerMissing('resume()')
       const resumed: Resumed[] = []
-      const requests = [...(await storage.list())].sort((one, other) => one.createdAt - other.createdAt)
+      const requests = (await keptRequests(settings)).sort((one, other) => one.createdAt - other.createdAt)
       for (const request of requests) {
         const outcome = await again(request, signal)
         if (outcome) resumed.push(outcome)
@@ -110,7 +124,11 @@ async function drop({ storage }: Settings, id: string): Promise<void> {
   await storage.delete(id)
 }
 
-function requestOf({ clock, random, quoted, neverPersist }: Settings, { headers, body, url, method, settings }: Snapshot): PendingRequest {
+function requestOf(
+  { clock, random, quoted, neverPersist, storage }: Settings,
+  { headers, body, url, method, settings }: Snapshot,
+  owner: string | undefined,
+): PendingRequest {
   const id = random.uuid()
   const given = headers.get('idempotency-key')
   if (given === null) headers.set('idempotency-key', quoted ? `"${id}"` : id)
@@ -119,7 +137,8 @@ function requestOf({ clock, random, quoted, neverPersist }: Settings, { headers,
     if (!neverPersist.includes(name)) kept.push([name, value])
   })
   const key = given === null ? id : keyOf(given)
-  return { id, key, createdAt: clock.now(), url, method, headers: kept, ...packed(body), settings }
+  const whose = owner === undefined ? {} : { owner }
+  return { id, key, ...whose, createdAt: clock.now(), url, method, headers: kept, ...packed(body, storage), settings }
 }
 
 async function keep(settings: Settings, request: PendingRequest): Promise<void> {

@@ -3,7 +3,8 @@ import { type ClientClock, type ClientRandom, systemClock } from './clock.js'
 import { defined } from './defined.js'
 import { type Duration, durationMs } from './duration.js'
 import { newKey } from './key.js'
-import type { PendingStorage } from './pending-request.js'
+import { type Owner, ownerMissing } from './owner.js'
+import type { PendingStorage, UnreadableRequest } from './pending-request.js'
 import { memoryStorage } from './storages/memory-storage.js'
 
 /** What `prepare` sees before each attempt. It may change the headers, and nothing else: a retry is the same request. */
@@ -19,10 +20,17 @@ export type Fetch = (input: string | URL | Request, init?: RequestInit) => Promi
 export interface IdempotentFetchOptions {
   /** Where requests are kept until their answer is there: `webStorage()`, `indexedDbStorage()`, `fileStorage()`. Default: memory, which a reload empties. */
   storage?: PendingStorage
+  /**
+   * The user whose requests these are: a kept request is sent for the user who made it, and left alone for all others. A function such as
+   * `() => session.userId`, or `'single'` if there is only one user. A `storage` and `resume()` need it. Default: none.
+   */
+  owner?: Owner
   /** How old a kept request may be when it is sent again. Too low: given up while the server still knew it. Higher than the server's retention: done twice. Default 23 h. */
   maxAge?: Duration
   /** Called before each attempt, also after a restart: adds the headers that are not kept, such as `Authorization`. Default: nothing. */
   prepare?: (request: PreparedRequest) => void | Promise<void>
+  /** Called by `pending()` and `resume()` for each entry of the storage that cannot be read; it stays there. Default: a warning on the console. */
+  onUnreadable?: (entry: UnreadableRequest) => void
   /** Names of headers that are not kept, besides those of credentials (see `neverKept`). Default: none. */
   neverPersist?: readonly string[]
   /** The methods that get a key and are tried again; all others go straight to fetch. Default: POST and PATCH, as servers have it. */
@@ -60,6 +68,11 @@ const defaults = {
   maxDelay: '10s',
   maxAttempts: 6,
   methods: ['POST', 'PATCH'],
+  onUnreadable: ({ id, error }) =>
+    console.warn(
+      `oncekey: the kept request ${id} cannot be read. It is left in place; forget() it when you know what became of it.`,
+      error,
+    ),
   neverPersist: [],
   quoted: true,
   retryOn: (status) => status !== 501 && status !== 505,
@@ -70,11 +83,12 @@ const defaults = {
 
 const durations = ['maxAge', 'attemptTimeout', 'deadline', 'firstDelay', 'maxDelay'] as const
 
-type Given = Omit<Required<IdempotentFetchOptions>, (typeof durations)[number] | 'prepare'>
+type Given = Omit<Required<IdempotentFetchOptions>, (typeof durations)[number] | Optional>
+
+type Optional = 'prepare' | 'owner'
 
 /** All options, checked; durations in milliseconds. */
-export interface Settings extends Given {
-  readonly prepare?: IdempotentFetchOptions['prepare']
+export interface Settings extends Given, Readonly<Pick<IdempotentFetchOptions, Optional>> {
   readonly ms: Readonly<Record<(typeof durations)[number], number>>
 }
 
@@ -83,6 +97,9 @@ export function settingsOf(options: IdempotentFetchOptions): Settings {
   const { maxAttempts, methods, neverPersist } = given
   if (!Number.isInteger(maxAttempts) || maxAttempts < 1) {
     throw new IdempotentFetchError('option_invalid', `maxAttempts is ${maxAttempts}: give a whole number, at least 1.`)
+  }
+  if (options.storage && given.owner === undefined) {
+    throw ownerMissing('A storage')
   }
   return {
     ...given,

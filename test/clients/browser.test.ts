@@ -3,7 +3,7 @@ import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { launchChromium } from '../support/chromium.js'
 import { useDatabase } from '../support/postgres/database.js'
-import { startCharges } from './charges-service.js'
+import { type ServiceOptions, startCharges } from './charges-service.js'
 import { startFront } from './shop-front.js'
 
 const database = useDatabase()
@@ -14,9 +14,9 @@ beforeAll(async () => {
 })
 afterAll(() => browser?.close())
 
-async function setup() {
+async function setup(http: ServiceOptions['http'] = {}) {
   // Who comes back in the middle waits for the answer, and not for the lease.
-  const service = await startCharges(database.pool, { http: { whenInProgress: 'wait' } })
+  const service = await startCharges(database.pool, { http: { whenInProgress: 'wait', ...http } })
   const { port } = await startFront(service.port)
   const context = await browser.newContext()
   onTestFinished(() => context.close())
@@ -40,7 +40,10 @@ interface Told {
 /** The page goes away before it gets this. */
 const leave = (page: Page, expression: string) => void page.evaluate(expression).catch(() => {})
 
-test.each(['', '?indexedDB'])('a page that is reloaded in the middle goes on with the same key: /%s', async (search) => {
+test.each([
+  ['', 'String'],
+  ['?indexedDB', 'Uint8Array'],
+])('a page that is reloaded in the middle goes on with the same key: /%s', async (search, body) => {
   const { service, port, open, pay } = await setup()
   const page = await open(`http://localhost:${port}/${search}`)
   service.work.shut()
@@ -48,6 +51,7 @@ test.each(['', '?indexedDB'])('a page that is reloaded in the middle goes on wit
   await service.work.untilWaiting()
   await page.reload()
   const keys = await page.evaluate<string[]>('shop.keys()')
+  expect(await page.evaluate('shop.bodies()')).toEqual([body])
   const resuming = page.evaluate<Told[]>('shop.resume()')
   service.work.open()
   const resumed = await resuming
@@ -69,6 +73,33 @@ test('a tab leaves alone what another one is at, and takes over when it is close
   service.work.open()
   expect(await resuming).toMatchObject([{ status: 201, replayed: true }])
   expect(service.runs()).toBe(1)
+})
+
+test.each(['shop.pay', 'shop.resume'])('a page that is busy when the browser gives it the lock sends all the same: %s', async (call) => {
+  const { port, service, open } = await setup()
+  const page = await open()
+  const url = `http://127.0.0.1:${port}/charges`
+  if (call === 'shop.resume') {
+    // Left by a page that is gone.
+    const other = await open()
+    service.work.shut()
+    leave(other, `shop.pay('${url}')`)
+    await service.work.untilWaiting()
+    await other.close()
+    service.work.open()
+  }
+  await page.evaluate(() => {
+    const { locks } = (globalThis as unknown as { navigator: { locks: { request: (...parameters: unknown[]) => unknown } } }).navigator
+    const request = locks.request.bind(locks)
+    locks.request = (...parameters) => {
+      const asked = request(...parameters)
+      // A long task of the page, from now on until all its timers are due.
+      for (const end = Date.now() + 1_500; Date.now() < end; );
+      return asked
+    }
+  })
+  expect([await page.evaluate(`${call}('${url}')`)].flat()).toMatchObject([{ status: 201 }])
+  expect([service.runs(), await page.evaluate('shop.keys()')]).toEqual([1, []])
 })
 
 test('a page without HTTPS, which has no randomUUID and no locks, pays once, too', async () => {
@@ -97,3 +128,33 @@ test('a redirect, which a browser hides, is an error, and the key goes nowhere e
   }
   expect([await page.evaluate('shop.resume()'), service.runs()]).toEqual([['unanswered', 'unanswered'], 0])
 })
+
+test.each(['', '?indexedDB'])(
+  'a request is sent with its own user’s cookie, and left alone while another one is logged in: /%s',
+  async (search) => {
+    const users: string[] = []
+    const tenant = ({ headers }: { headers: { cookie?: string | undefined } }) => {
+      const user = /user=(\w+)/.exec(headers.cookie ?? '')?.[1] ?? 'guest'
+      users.push(user)
+      return user
+    }
+    const { service, port, open } = await setup({ tenant })
+    const address = `http://localhost:${port}/${search}`
+    const page = await open(address)
+    const logIn = (user: string) => page.evaluate(`document.cookie = 'user=${user}'`)
+    await logIn('alice')
+    service.work.shut()
+    leave(page, `shop.pay('http://localhost:${port}/charges')`)
+    await service.work.untilWaiting()
+    // Bob logs in at the same browser.
+    await page.goto('about:blank')
+    service.work.open()
+    await page.goto(address)
+    await logIn('bob')
+    expect([await page.evaluate('shop.resume()'), await page.evaluate('shop.keys()')]).toEqual([['other-owner'], []])
+    await logIn('alice')
+    expect(await page.evaluate('shop.keys()')).toHaveLength(1)
+    expect(await page.evaluate('shop.resume()')).toMatchObject([{ status: 201 }])
+    expect([service.runs(), new Set(users)]).toEqual([1, new Set(['alice'])])
+  },
+)

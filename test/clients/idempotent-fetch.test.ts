@@ -20,7 +20,7 @@ async function setup(options: ServiceOptions = {}, client: IdempotentFetchOption
   const service = await startCharges(database.pool, options)
   const relay = await startRelay(service.port)
   const clock = hurriedClock()
-  const send = idempotentFetch({ ...generous, clock, ...client })
+  const send = idempotentFetch({ ...generous, clock, owner: 'single', ...client })
   return { service, relay, clock, send, url: `http://127.0.0.1:${relay.port}/charges` }
 }
 

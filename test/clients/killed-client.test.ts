@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import type { PendingRequest } from '../../src/client/index.js'
+import { idempotentFetch, type PendingRequest } from '../../src/client/index.js'
 import { fileStorage } from '../../src/client/node.js'
 import { startChild } from '../support/child.js'
 import { useDatabase } from '../support/postgres/database.js'
@@ -24,13 +24,25 @@ async function setup(options: ServiceOptions = {}) {
   return { service, folder, client, files }
 }
 
+const requestOf = (id: string): PendingRequest => ({
+  id,
+  key: 'k',
+  owner: 'single',
+  createdAt: 0,
+  url: 'u',
+  method: 'POST',
+  headers: [],
+  settings: {},
+})
+const pendingIn = (folder: string) => idempotentFetch({ storage: fileStorage(folder), owner: 'single' }).pending()
+
 test('killed while the work goes on: the next process gets the answer, of one charge', async () => {
   const { service, folder, client, files } = await setup()
   service.work.shut()
   const killed = client({ amount: 100 })
   await service.work.untilWaiting()
   killed.signal('SIGKILL')
-  const [kept] = await fileStorage(folder).list()
+  const [kept] = await pendingIn(folder)
   await waitUntil('the server has noticed', () => service.connections() === 0)
   service.work.open()
   await waitUntil('the work is done', () => service.seen('finished') === 1)
@@ -46,7 +58,7 @@ test('killed before the server began: the next process has it done, once', async
   const killed = client({ amount: 100 })
   await service.beforeClaim.untilWaiting()
   killed.signal('SIGKILL')
-  const [kept] = await fileStorage(folder).list()
+  const [kept] = await pendingIn(folder)
   // The request of the killed process and that of the next meet at the claim.
   const next = client({})
   await service.beforeClaim.untilWaiting(2)
@@ -74,10 +86,28 @@ test('a file that was written half-way is no request', async () => {
   expect(await storage.list()).toEqual([])
   await mkdir(folder)
   await writeFile(join(folder, 'half.json.draft'), '{"id":"ha')
-  const request: PendingRequest = { id: 'a/../b', key: 'k', createdAt: 0, url: 'u', method: 'POST', headers: [], settings: {} }
+  const request = requestOf('a/../b')
   await storage.put(request)
-  expect(await storage.list()).toEqual([request])
+  expect(await pendingIn(folder)).toEqual([request])
   await storage.delete(request.id)
   await storage.delete(request.id)
   expect(await storage.list()).toEqual([])
+})
+
+test('a file that cannot be read hides no request, is reported and can be forgotten', async () => {
+  const { folder } = await setup()
+  const reported: unknown[] = []
+  const send = idempotentFetch({ storage: fileStorage(folder), owner: 'single', onUnreadable: (entry) => reported.push(entry) })
+  const request = requestOf('a b')
+  await fileStorage(folder).put(request)
+  await writeFile(join(folder, 'half%20written.json'), '{"id":"ha')
+  await writeFile(join(folder, 'package.json'), '{"name":"other"}')
+  await writeFile(join(folder, '100%.json'), '')
+  await mkdir(join(folder, 'folder.json'))
+  expect(await send.resume()).toEqual([{ kind: 'too-old', request }])
+  const error = expect.any(Error)
+  expect(reported).toHaveLength(4)
+  expect(reported).toEqual(expect.arrayContaining(['half written', 'package', '100%', 'folder'].map((id) => ({ id, error }))))
+  await send.forget('half written')
+  expect((await readdir(folder)).sort()).toEqual(['100%.json', 'a%20b.json', 'folder.json', 'package.json'])
 })

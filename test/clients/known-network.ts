@@ -1,4 +1,4 @@
-import { type IdempotentFetchOptions, idempotentFetch, memoryStorage, type PendingRequest } from '../../src/client/index.js'
+import { type IdempotentFetchOptions, idempotentFetch, type KeptEntry, memoryStorage } from '../../src/client/index.js'
 import { manualClock } from '../../src/testing/manual-clock.js'
 
 export const url = 'https://shop.example/charges'
@@ -12,7 +12,7 @@ interface Sent {
   readonly body: unknown
   readonly at: number
   /** What was kept when it was sent. */
-  readonly kept: readonly PendingRequest[]
+  readonly kept: readonly KeptEntry[]
 }
 
 /** A network of which each answer is known in advance; the last one stays. Time passes at once, and only between attempts. */
@@ -60,6 +60,6 @@ export function knownNetwork(replies: Reply[], options: IdempotentFetchOptions &
     await options.prepare?.(request)
     isSending = true
   }
-  const send = idempotentFetch({ random, ...options, fetch, clock, storage, prepare })
+  const send = idempotentFetch({ random, owner: 'single', ...options, fetch, clock, storage, prepare })
   return { send, sent, waits, limits, storage, clock: manual }
 }

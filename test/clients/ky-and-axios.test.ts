@@ -14,7 +14,7 @@ const database = useDatabase()
 async function setup(options: ServiceOptions = {}) {
   const service = await startCharges(database.pool, options)
   const relay = await startRelay(service.port)
-  const send = idempotentFetch({ ...generous, clock: hurriedClock(), maxAttempts: 3 })
+  const send = idempotentFetch({ ...generous, clock: hurriedClock(), maxAttempts: 3, owner: 'single' })
   return { service, relay, send, url: `http://127.0.0.1:${relay.port}/charges` }
 }
 

@@ -13,6 +13,7 @@ export interface PayingSettings {
 const { url, folder, amount } = childSettings<PayingSettings>()
 const send = idempotentFetch({
   storage: fileStorage(folder),
+  owner: 'single',
   prepare: ({ headers }) => headers.set('authorization', 'Bearer fresh'),
 })
 

@@ -14,6 +14,7 @@ export function told({ status, headers, body }: RawResponse) {
 
 export const firstRun = [201, 1, 'first']
 export const replay = [201, 1, 'replay']
+export const inUse = [409, 'key_in_use', 'first']
 
 export async function ask(connection: RawConnection, request: string) {
   connection.send(request)

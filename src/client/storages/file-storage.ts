@@ -1,6 +1,6 @@
 import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { PendingRequest, PendingStorage } from '../pending-request.js'
+import type { KeptEntry, PendingStorage } from '../pending-request.js'
 
 /**
  * A folder with a file for each request, for processes on Node. Give each program a folder of its own; processes of one program may share it.
@@ -22,12 +22,19 @@ export function fileStorage(folder: string): PendingStorage {
     },
     delete: (id) => rm(pathOf(id), { force: true }),
     async list() {
-      const names = await readdir(folder).catch(ignoreMissing)
-      const texts = await Promise.all(
-        // Another process may have removed one since.
-        (names ?? []).filter((name) => name.endsWith('.json')).map((name) => readFile(join(folder, name), 'utf8').catch(ignoreMissing)),
-      )
-      return texts.filter((text) => text !== undefined).map((text) => JSON.parse(text) as PendingRequest)
+      const entries: KeptEntry[] = []
+      // One at a time: a process may open few files at once.
+      for (const name of (await readdir(folder).catch(ignoreMissing)) ?? []) {
+        if (!name.endsWith('.json')) continue
+        const id = idOf(name)
+        try {
+          entries.push({ id, json: await readFile(join(folder, name), 'utf8') })
+        } catch (error) {
+          // Another process may have removed it since.
+          if (!isMissing(error)) entries.push({ id, error })
+        }
+      }
+      return entries
     },
   }
 }
@@ -42,6 +49,18 @@ async function synced(path: string, flags: string, write?: (file: Awaited<Return
   }
 }
 
-function ignoreMissing(error: NodeJS.ErrnoException): undefined {
-  if (error.code !== 'ENOENT') throw error
+/** Of a file that is not ours the name as it is. */
+function idOf(name: string): string {
+  const text = name.slice(0, -'.json'.length)
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
+
+const isMissing = (error: unknown) => (error as NodeJS.ErrnoException).code === 'ENOENT'
+
+function ignoreMissing(error: unknown): undefined {
+  if (!isMissing(error)) throw error
 }

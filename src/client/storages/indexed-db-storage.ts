@@ -1,4 +1,4 @@
-import type { PendingRequest, PendingStorage } from '../pending-request.js'
+import type { KeptEntry, PendingRequest, PendingStorage } from '../pending-request.js'
 
 /** The subset of IndexedDB that we need. */
 interface Asked<T> {
@@ -24,7 +24,8 @@ interface Transaction {
 interface ObjectStore {
   put(value: unknown): Asked<unknown>
   delete(id: string): Asked<unknown>
-  getAll(): Asked<PendingRequest[]>
+  getAllKeys(): Asked<string[]>
+  get(id: string): Asked<PendingRequest | undefined>
 }
 
 const table = 'pending'
@@ -57,8 +58,18 @@ export function indexedDbStorage(name = 'oncekey'): PendingStorage {
   }
 
   return {
+    keepsBytes: true,
     put: async (request) => void (await transact('readwrite', (store) => store.put(request))),
     delete: async (id) => void (await transact('readwrite', (store) => store.delete(id))),
-    list: () => transact('readonly', (store) => store.getAll()),
+    async list() {
+      const entries: KeptEntry[] = []
+      // One by one: `getAll()` fails for all when the browser has lost the file of one.
+      for (const id of await transact('readonly', (store) => store.getAllKeys())) {
+        const entry = await transact('readonly', (store) => store.get(id)).catch((error: unknown) => ({ id, error }))
+        // Another tab may have removed it since.
+        if (entry) entries.push(entry)
+      }
+      return entries
+    },
   }
 }

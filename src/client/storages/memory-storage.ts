@@ -4,6 +4,7 @@ import type { PendingRequest, PendingStorage } from '../pending-request.js'
 export function memoryStorage(): PendingStorage {
   const requests = new Map<string, PendingRequest>()
   return {
+    keepsBytes: true,
     put(request, sendableSince = 0) {
       // Nobody may ever come for them, and the process may run for months.
       for (const { id, createdAt } of requests.values()) {

@@ -1,4 +1,4 @@
-import type { PendingRequest, PendingStorage } from '../pending-request.js'
+import type { PendingStorage } from '../pending-request.js'
 
 /** The subset of `Storage` that we need. */
 export interface StorageArea {
@@ -18,9 +18,11 @@ export function webStorage(area = (globalThis as unknown as { localStorage: Stor
     delete: (id) => area.removeItem(prefix + id),
     list() {
       const names = Array.from({ length: area.length }, (_, index) => area.key(index) ?? '')
-      const texts = names.filter((name) => name.startsWith(prefix)).map((name) => area.getItem(name))
-      // Another tab may have removed one since.
-      return texts.filter((text) => text !== null).map((text) => JSON.parse(text) as PendingRequest)
+      return names.flatMap((name) => {
+        const json = name.startsWith(prefix) ? area.getItem(name) : null
+        // Another tab may have removed it since.
+        return json === null ? [] : [{ id: name.slice(prefix.length), json }]
+      })
     },
   }
 }

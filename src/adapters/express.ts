@@ -17,9 +17,7 @@ export * from '../http/for-adapters.js'
 export function idempotency<Tx>(once: Once<Tx>, options: IdempotencyOptions<Request>): RequestHandler {
   const layer = idempotencyOf(once, options)
   return function idempotencyMiddleware(request, response, next) {
-    enter(layer, exchangeOf(request, response)).then((way) => {
-      if (way !== 'answered') next()
-    }, next)
+    enter(layer, exchangeOf(request, response)).then((call) => call?.(() => next()), next)
   }
 }
 

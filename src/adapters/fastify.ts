@@ -1,13 +1,25 @@
-import type { FastifyContextConfig, FastifyInstance, FastifyReply, FastifyRequest, RouteShorthandOptionsWithHandler } from 'fastify'
+import type {
+  FastifyContextConfig,
+  FastifyInstance,
+  FastifyReply,
+  FastifyRequest,
+  RouteHandlerMethod,
+  RouteOptions,
+  RouteShorthandOptionsWithHandler,
+} from 'fastify'
 import type { Answer } from '../core/answer.js'
 import type { Once } from '../create-once.js'
+import type { HandlerAttempt } from '../http/handler-attempt.js'
 import { type Idempotency, idempotencyOf } from '../http/idempotency.js'
 import type { IdempotencyOptions, ServeOptions, StatusOptions } from '../http/options.js'
+import { hasRun, rememberAttempt } from '../http/run-of.js'
 import { type Servable, type Service, serviceOf } from '../http/serve.js'
 import { statusOf } from '../http/status.js'
 import { type Message, type Receiver, type WebhookOptions, webhookOf } from '../http/webhook.js'
 import { exchangeOf, incomingOf, keepBody } from './fastify/exchange.js'
-import { begin, concludeLater, errorOf, type NodeExchange, respond, sendOff } from './node/exchange.js'
+import { HeldReply } from './fastify/held-reply.js'
+import { errorOf, holdFor, type NodeExchange, respond, sendOff } from './node/exchange.js'
+import { httpRequest } from './node/http-request.js'
 
 export * from '../http/for-adapters.js'
 
@@ -20,8 +32,12 @@ declare module 'fastify' {
   }
 }
 
-/** Marks routes whose last hook is ours. */
+/** Marks routes whose last hooks are ours. */
 const guarded = Symbol('oncekey')
+
+const heldReply = Symbol('oncekey.reply')
+
+type Held = FastifyReply & { [heldReply]?: HeldReply }
 
 /**
  * A plugin that protects the handlers of the instance it is registered with. Register it before the routes: then it takes its turn behind
@@ -38,6 +54,8 @@ export function idempotency<Tx>(once: Once<Tx>, options: IdempotencyOptions<Fast
       // Now, so that a wrong option of a route is an error at start.
       if (hasOptions(route.config)) layerWith(route.config.idempotency)
       route.preHandler = [route.preHandler ?? [], protect].flat() as (typeof protect)[]
+      storeLast(route)
+      route.handler = noticing(route.handler)
       route.config = Object.assign({}, route.config, { [guarded]: true })
     })
     // With callbacks: hooks that return promises cost each request of the service two more.
@@ -59,12 +77,35 @@ export function idempotency<Tx>(once: Once<Tx>, options: IdempotencyOptions<Fast
       done()
       return
     }
+    // Registered twice: the first one protects it already.
+    if (hasRun(request)) {
+      done()
+      return
+    }
     const exchange = exchangeOf(request, reply)
-    begin(layer, exchange).then((begun) => {
-      if (begun.kind === 'run') concludeLater(exchange, begun)
-      const trouble = begun.kind === 'answer' ? answered(reply, exchange, begun.answer) : undefined
-      done(trouble)
-    }, done)
+    layer.begin(httpRequest(exchange, layer)).then(
+      (begun) => {
+        if (begun.kind === 'answer') done(answered(reply, exchange, begun.answer))
+        else if (begun.kind === 'pass') done()
+        else run(request, reply, begun.attempt, layer.maxAnswerBytes, done)
+      },
+      (error) => done(errorOf(error)),
+    )
+  }
+
+  function run(request: FastifyRequest, reply: FastifyReply, attempt: HandlerAttempt<Tx>, maxBytes: number, done: () => void): void {
+    // Fastify runs no handler for a request that was answered while its key was being claimed, by a time-out.
+    if (reply.sent) {
+      void attempt.giveBack()
+      return
+    }
+    rememberAttempt(request, attempt.attempt)
+    rememberAttempt(request.raw, attempt.attempt)
+    const exchange = exchangeOf(request, reply)
+    // A route that was there before the plugin has none of the other hooks.
+    if (guarded in request.routeOptions.config) (reply as Held)[heldReply] = new HeldReply(reply, exchange, attempt, maxBytes)
+    else holdFor(exchange, attempt, maxBytes)
+    attempt.within(done)
   }
 
   function layerOf({ is404, routeOptions: { config } }: FastifyRequest): Idempotency<FastifyRequest, Tx> | null {
@@ -82,6 +123,53 @@ export function idempotency<Tx>(once: Once<Tx>, options: IdempotencyOptions<Fast
   // As fastify-plugin does it: the hooks belong to the instance that registers it.
   return Object.assign(idempotencyPlugin, { [Symbol.for('skip-override')]: true, [Symbol.for('fastify.display-name')]: 'oncekey' })
 }
+
+/** The last of the `onSend` hooks of a route. */
+function store(
+  _request: FastifyRequest,
+  reply: FastifyReply,
+  payload: unknown,
+  done: (error: Error | null, payload?: unknown) => void,
+): void {
+  const held = (reply as Held)[heldReply]
+  if (held) held.send(payload, done)
+  else done(null, payload)
+}
+
+/** Other plugins add hooks to the route after us, and may change what is sent: Fastify reads the list when all are there. */
+function storeLast(route: RouteOptions): void {
+  let hooks = [route.onSend ?? []].flat() as (typeof store)[]
+  Object.defineProperty(route, 'onSend', {
+    enumerable: true,
+    configurable: true,
+    get() {
+      // Some push to the list that they get.
+      if (hooks.includes(store)) hooks.splice(hooks.indexOf(store), 1)
+      hooks.push(store)
+      return hooks
+    },
+    set(given: typeof hooks) {
+      hooks = [given ?? []].flat()
+    },
+  })
+}
+
+/** A handler of which is noticed that it returned nothing. */
+function noticing(handler: RouteHandlerMethod): RouteHandlerMethod {
+  return function idempotentHandler(this: FastifyInstance, request, reply) {
+    const returned = handler.call(this, request, reply) as unknown
+    const held = (reply as Held)[heldReply]
+    if (held && isPromise(returned)) {
+      returned.then(
+        (value) => value === undefined && setImmediate(() => held.returnedNothing()),
+        () => {},
+      )
+    }
+    return returned as undefined
+  }
+}
+
+const isPromise = (value: unknown): value is Promise<unknown> => typeof (value as Promise<unknown> | null | undefined)?.then === 'function'
 
 /** Sends an answer in the place of the handler's. Returns what others in front of us throw at that. */
 function answered(reply: FastifyReply, exchange: NodeExchange<FastifyRequest>, answer: Answer): Error | undefined {

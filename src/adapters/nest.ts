@@ -33,8 +33,9 @@ export function idempotency<Tx, Request extends NestRequest = NestRequest>(
       const response: NestResponse | undefined = http.getResponse()
       const layer = context.getType() === 'http' && isResponse(response) ? layerOf(context) : null
       if (!layer) return next.handle()
-      const way = await enter(layer, exchangeOf<Request>(http.getRequest(), response as NestResponse)).catch(explain)
-      if (way !== 'answered') return next.handle()
+      const call = await enter(layer, exchangeOf<Request>(http.getRequest(), response as NestResponse)).catch(explain)
+      // Nest answers errors outside of this context.
+      if (call) return call(async () => next.handle())
       mute(response as NestResponse)
       return nothingMore
     },

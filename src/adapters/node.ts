@@ -37,8 +37,8 @@ export function idempotency<Tx>(once: Once<Tx>, options: IdempotencyOptions<Inco
   const layer = idempotencyOf(once, options)
   const protect = (listener: Listener): Listener =>
     guarded(options.onError, async (request, response) => {
-      const way = await enter(layer, { native: request, request, response })
-      if (way !== 'answered') await listener(request, response)
+      const call = await enter(layer, { native: request, request, response })
+      await call?.(() => listener(request, response))
     })
   return protect as Protect
 }

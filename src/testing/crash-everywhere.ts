@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { armCrashPoints, isSimulatedCrash, SimulatedCrash } from '../core/crash-points.js'
 import { isOncekeyError } from '../core/errors.js'
+import { thrownText } from '../core/thrown-text.js'
 
 export interface CrashScenario {
   /** Makes one attempt, as a client's request or a retry of it would. Called for the first try and for each retry. */
@@ -75,7 +76,7 @@ export async function crashEverywhere({ scenario, expireLeases, twice = false }:
       await subject.check()
     } catch (error) {
       throw new Error(
-        `after a crash at "${point}", with a comeback by ${comeback === 'resume' ? 'a worker' : 'the client'}: ${messageOf(error)}`,
+        `after a crash at "${point}", with a comeback by ${comeback === 'resume' ? 'a worker' : 'the client'}: ${thrownText(error)}`,
         {
           cause: error,
         },
@@ -88,7 +89,7 @@ export async function crashEverywhere({ scenario, expireLeases, twice = false }:
     for (let tries = 0; tries < 5; tries += 1) {
       const kind = await subject.attempt().then(
         (outcome) => outcome.kind,
-        (error: unknown) => messageOf(error),
+        (error: unknown) => thrownText(error),
       )
       seen.push(kind)
       if (terminal.has(kind)) return
@@ -145,8 +146,4 @@ export function crashAt(index: number, crash: (point: string) => void): () => vo
     if (left === 0) crash(point)
     left -= 1
   })
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }

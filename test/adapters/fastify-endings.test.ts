@@ -2,6 +2,7 @@ import { Readable } from 'node:stream'
 import type { RouteHandlerMethod } from 'fastify'
 import { expect, onTestFinished, test } from 'vitest'
 import { Gate } from '../../src/testing/adapter-cases/adapter-case.js'
+import { rawConnection } from '../../src/testing/adapter-cases/client.js'
 import { useDatabase } from '../support/postgres/database.js'
 import { waitUntil } from '../support/wait-until.js'
 import { exerciseEndings } from './endings.js'
@@ -56,40 +57,80 @@ const bare = { body: null, headers: {} }
 const patiently = (service: Service, handler: RouteHandlerMethod) =>
   startProtected(database, (app) => void app.post('/work', handler), { service })
 
-test("Fastify's handlerTimeout: its 503 ends the attempt, and what the handler answers later harms nobody", async () => {
+test("Fastify's handlerTimeout: the client gets its 503, the attempt goes on, and a retry replays what the handler answers", async () => {
   const go = new Gate()
   onTestFinished(go.open)
+  let runs = 0
   /** With a timeout that is long enough for the handler to begin, and no longer. */
   async function timedOut(handlerTimeout = 50): Promise<Service> {
     let hasBegun = false
     const hang = async () => {
       hasBegun = true
       await go.opened
-      return 'late'
+      return { runs: ++runs }
     }
     const service = await startProtected(database, (app) => void app.post('/work', { handlerTimeout }, hang))
     expect((await service.send(bare)).status).toBe(503)
     return hasBegun ? service : timedOut(handlerTimeout * 2)
   }
   const service = await timedOut()
-  await waitUntil('the key is given back', () => service.events.includes('released'))
-  expect(service.events).toEqual(['executing', 'released'])
+  const retry = await (await patiently(service, async () => ({ runs: ++runs }))).send(bare)
+  expect(retry.status).toBe(409)
   go.open()
-  const again = await (await patiently(service, async () => 'in time')).send(bare)
-  expect([textOf(again), isReplay(again)]).toEqual(['in time', false])
+  await waitUntil('the answer is stored', async () => (await service.stateOf()) === 'complete')
+  const again = await (await patiently(service, async () => ({ runs: ++runs }))).send(bare)
+  expect([again.status, isReplay(again), jsonOf(again)]).toEqual([200, true, { runs: 1 }])
 })
 
-test("Fastify's handlerTimeout while the key is being claimed: 503; the work is done all the same, and a retry replays it", async () => {
+test("Fastify's handlerTimeout while the key is being claimed: 503, nothing runs, and the key is free", async () => {
   const go = new Gate()
   let runs = 0
   const work = async () => ({ runs: ++runs })
   const before = (verb: string) => (verb === 'keyClaim' ? go.opened : undefined)
   const service = await startProtected(database, (app) => void app.post('/work', { handlerTimeout: 50 }, work), {
     once: { before, storeTimeout: '10m' },
+    options: { afterFailure: 'park' },
+  })
+  expect((await service.send(bare)).status).toBe(503)
+  go.open()
+  await waitUntil('the key is given back', () => service.events.includes('released'))
+  expect(runs).toBe(0)
+  const first = await (await patiently(service, work)).send(bare)
+  expect([first.status, isReplay(first), jsonOf(first)]).toEqual([200, false, { runs: 1 }])
+})
+
+test('a time-out of the service in front of the handler: its client gets the 503, and the handler ends the attempt', async () => {
+  const go = new Gate()
+  onTestFinished(go.open)
+  let runs = 0
+  const service = await startProtected(database, (app) => {
+    app.addHook('onRequest', async (_request, reply) => {
+      waitUntil('the handler has begun', () => runs > 0).then(() => reply.code(503).send({ error: 'too slow' }))
+    })
+    app.post('/work', async (_request, reply) => {
+      runs += 1
+      await go.opened
+      return reply.code(201).send({ runs })
+    })
   })
   expect((await service.send(bare)).status).toBe(503)
   go.open()
   await waitUntil('the answer is stored', async () => (await service.stateOf()) === 'complete')
-  const again = await (await patiently(service, work)).send(bare)
-  expect([again.status, isReplay(again), jsonOf(again)]).toEqual([200, true, { runs: 1 }])
+  const again = await (await patiently(service, async () => ({ runs: ++runs }))).send(bare)
+  expect([again.status, isReplay(again), jsonOf(again)]).toEqual([201, true, { runs: 1 }])
+})
+
+test('a handler that returns nothing when its client has gone ends its attempt', async () => {
+  let hasBegun = false
+  const service = await startProtected(database, (app) => {
+    app.post('/work', async (request) => {
+      hasBegun = true
+      await waitUntil('the client has gone', () => request.raw.socket.destroyed)
+    })
+  })
+  const socket = await rawConnection(service.url)
+  socket.write(`POST /work HTTP/1.1\r\nHost: a\r\nX-Tenant: ${service.tenant}\r\nIdempotency-Key: "key"\r\nContent-Length: 0\r\n\r\n`)
+  await waitUntil('the handler has begun', () => hasBegun)
+  socket.destroy()
+  await waitUntil('the answer is stored', () => service.events.includes('finished'))
 })

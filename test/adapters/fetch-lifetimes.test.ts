@@ -277,7 +277,7 @@ describe.each(services)('%s', (_, open) => {
         if (request.headers.get('idempotency-key')?.startsWith('large')) return new Response(new Uint8Array(9_000))
         return answers(request, run)
       },
-      { once: { maxAnswerBytes: 5_000 }, options: { maxBodyBytes: 1_000 } },
+      { once: { maxAnswerBytes: 5_000, logger: { info() {}, warn() {}, error() {} } }, options: { maxBodyBytes: 1_000 } },
     )
     const agent = new Agent({ keepAlive: true, maxSockets: 1 })
     onTestFinished(() => agent.destroy())

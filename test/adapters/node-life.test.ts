@@ -1,6 +1,6 @@
 // What can become of a handler, its lease and its store while a client waits.
 
-import { IncomingMessage, ServerResponse } from 'node:http'
+import { createServer, IncomingMessage, type Server, ServerResponse } from 'node:http'
 import { PassThrough, Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
@@ -37,6 +37,55 @@ describe.each(stacks)('%s', (_, stack) => {
         }, parts),
       onceOptions,
     )
+
+  test('the server is closed while answers are being stored: their clients get them', async () => {
+    const [storing, go] = [new Gate(), new Gate()]
+    const inner = postgresStore(fromPg(database.pool))
+    const keyFinish: typeof inner.keyFinish = async (finish, limit) => {
+      storing.open()
+      await go.opened
+      return inner.keyFinish(finish, limit)
+    }
+    let server: Server | undefined
+    const service = await startService(
+      database,
+      (parts) => {
+        server = createServer(stack((_request, response) => response.end('stored'), parts))
+        return server
+      },
+      { store: { ...inner, keyFinish } },
+    )
+    const answered = service.send()
+    await storing.opened
+    server?.close()
+    server?.closeIdleConnections()
+    go.open()
+    const { status, body } = await answered
+    expect([status, body.toString()]).toEqual([200, 'stored'])
+  })
+
+  test('a server that leaves it to its handler to ask for the body (checkContinue) gets it', async () => {
+    const service = await startService(database, (parts) => {
+      const listener = stack(async (request, response) => response.end(`got ${await text(request)}`), parts)
+      return createServer().on('checkContinue', listener)
+    })
+    const socket = await rawConnection(service.url)
+    const head = `POST /work HTTP/1.1\r\nHost: a\r\nX-Tenant: ${service.tenant}\r\nIdempotency-Key: "k"\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n`
+    socket.write(head)
+    await waitUntil('the body is asked for', () => socket.received().startsWith('HTTP/1.1 100'))
+    socket.write('tea')
+    await waitUntil('it is answered', () => socket.received().includes('got tea'))
+    socket.destroy()
+  })
+
+  test('a 205 has no body, for its first client as in a replay', async () => {
+    const service = await start((_request, response) => {
+      response.statusCode = 205
+      response.end('nothing of this')
+    })
+    const [first, again] = [await service.send(), await service.send()]
+    expect([first.status, first.body.length, again.status, again.body.length, isReplay(again)]).toEqual([205, 0, 205, 0, true])
+  })
 
   const lateAnswers: [name: string, answer: Handler][] = [
     ['answers', (_request, response) => response.setHeader('x-late', '1').writeHead(201, { 'x-later': '2' }).end('late')],

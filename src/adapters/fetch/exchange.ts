@@ -22,18 +22,22 @@ export async function exchange<Native, Tx>(
   // Mounted twice: the outer one protects it already.
   if (names.some((name) => underWay.has(name))) return 'pass'
 
+  const begun = await layer.begin(httpRequest(given, layer.maxBodyBytes))
+  if (begun.kind === 'pass') return 'pass'
+  if (begun.kind === 'answer') return responseOf(begun.answer, baseline)
+  const { attempt } = begun
   return new Promise((resolve, reject) => {
     let captured: CapturedResponse | undefined
-    const work = layer
-      .handle(httpRequest(given, layer.maxBodyBytes), async (attempt) => {
+    const work = attempt
+      .settle(async () => {
         for (const name of names) {
           underWay.add(name)
-          rememberAttempt(name, attempt)
+          rememberAttempt(name, attempt.attempt)
         }
         captured = await captureResponse(await handler(), {
           baseline,
           maxBytes: layer.maxAnswerBytes,
-          lost: attempt.holding.signal,
+          lost: attempt.attempt.holding.signal,
           clientGone: request.signal,
         })
         if (captured.flow) resolve(captured.flow.response)
@@ -42,11 +46,10 @@ export async function exchange<Native, Tx>(
       .finally(() => {
         for (const name of names) underWay.delete(name)
       })
-      .then((handled) => {
-        captured?.flow?.end(handled.kind === 'own')
-        if (handled.kind === 'pass') resolve('pass')
-        else if (handled.kind === 'answer') resolve(responseOf(handled.answer, baseline))
-        else if (captured) resolve(captured.deliver(handled.headers))
+      .then((leaving) => {
+        captured?.flow?.end(leaving.kind === 'own')
+        if (leaving.kind === 'answer') resolve(responseOf(leaving.answer, baseline))
+        else if (captured) resolve(captured.deliver(leaving.headers))
       })
       .catch((error: unknown) => {
         captured?.flow?.end(false)

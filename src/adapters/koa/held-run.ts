@@ -12,7 +12,7 @@ import { contextBody, isStream } from './context-body.js'
 export async function runHeld(
   ctx: Context,
   next: () => Promise<unknown>,
-  { held, outcome }: Extract<Begun, { kind: 'run' }>,
+  { held, outcome, within }: Extract<Begun, { kind: 'run' }>,
   maxBytes: number,
 ): Promise<void> {
   const baseline = { ...ctx.res.getHeaders() }
@@ -26,7 +26,7 @@ export async function runHeld(
   })
   decided.finally(withoutConnectionErrors(ctx))
 
-  await next().catch((error: unknown) => {
+  await within(next).catch((error: unknown) => {
     // Half of an answer was written to `ctx.res`, so nobody can answer any more, and nobody is going to end it.
     if (ctx.headerSent && !ctx.res.writableEnded) breakOff(ctx.res)
     throw error

@@ -1,15 +1,17 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import { type Answer, reply } from '../../core/answer.js'
-import type { Handled, Handler, Idempotency } from '../../http/idempotency.js'
+import { namedThrownText } from '../../core/thrown-text.js'
+import type { Concluding, HandlerAttempt, Leaving } from '../../http/handler-attempt.js'
+import type { Idempotency } from '../../http/idempotency.js'
 import { hasRun, rememberAttempt } from '../../http/run-of.js'
 import type { Service } from '../../http/serve.js'
 import { type HeldRequest, holdRequest } from './held-request.js'
-import { type HeldResponse, holdResponse } from './held-response.js'
+import { type Ending, type HeldResponse, type HoldOptions, holdResponse } from './held-response.js'
 import { type HeldSocket, holdSocket } from './held-socket.js'
 import { httpRequest, type NodeRequest } from './http-request.js'
 import { breakOff, isGone } from './http-versions.js'
 import { giveOneShape, sharesNoShape } from './one-shape.js'
-import { sendAnswer } from './response-headers.js'
+import { mergeHeaders, sendAnswer } from './response-headers.js'
 
 /** A request and its response, below the framework. */
 export interface NodeExchange<Native> extends NodeRequest<Native> {
@@ -25,30 +27,33 @@ export type Begun =
   /** The handler must not run; this is the answer. */
   | { readonly kind: 'answer'; readonly answer: Answer }
   /** The handler may run. Its answer is caught, and `outcome` says what to do with it, once it is stored. */
-  | { readonly kind: 'run'; readonly held: HeldResponse; readonly outcome: Promise<Outcome> }
+  | ({ readonly kind: 'run'; readonly within: CallHandler } & HeldAttempt)
 
-type Outcome = Exclude<Handled, { kind: 'pass' }>
+interface HeldAttempt {
+  readonly held: HeldResponse
+  readonly outcome: Promise<Leaving>
+}
+
+/** Calls the handler, in the context of its attempt. */
+export type CallHandler = <T>(handler: () => T) => T
 
 /**
- * The way of a request to its handler. `'pass'`: it is not protected. `'run'`: the handler may run; its answer is caught, stored, and
- * sent after that. `'answered'`: the client has its answer, and the handler must not run.
+ * The way of a request to its handler, whose answer is caught, stored, and sent after that. Undefined if the client has its answer and the
+ * handler must not run.
  */
-export async function enter<Native, Tx>(
-  layer: Idempotency<Native, Tx>,
-  exchange: NodeExchange<Native>,
-): Promise<'pass' | 'run' | 'answered'> {
+export async function enter<Native, Tx>(layer: Idempotency<Native, Tx>, exchange: NodeExchange<Native>): Promise<CallHandler | undefined> {
   const begun = await begin(layer, exchange)
-  if (begun.kind === 'pass') return 'pass'
+  if (begun.kind === 'pass') return (handler) => handler()
   if (begun.kind === 'answer') {
     await send(exchange, begun.answer)
-    return 'answered'
+    return undefined
   }
   concludeLater(exchange, begun)
-  return 'run'
+  return begun.within
 }
 
 /** The handler runs now. When its answer is stored, it is sent. */
-export function concludeLater({ response }: NodeExchange<unknown>, { held, outcome }: Extract<Begun, { kind: 'run' }>): void {
+function concludeLater({ response }: NodeExchange<unknown>, { held, outcome }: HeldAttempt): void {
   outcome.then((decided) => conclude(response, held, decided))
 }
 
@@ -72,7 +77,6 @@ class Entry<Native, Tx> {
   readonly #isFlowing: boolean
   #heldRequest: HeldRequest | undefined
   #held: HeldResponse | undefined
-  #outcome!: Promise<Outcome>
 
   constructor(
     layer: Idempotency<Native, Tx>,
@@ -97,9 +101,18 @@ class Entry<Native, Tx> {
     const incoming = httpRequest(this.#exchange, this.#layer, () => this.#hold())
     const { request, response } = this.#exchange
     if (sharesNoShape(response) && this.#layer.concerns(incoming)) giveOneShape(request, response)
-    this.#outcome = this.#layer.handle(incoming, this.#run).then(
-      (decided) => this.#decided(decided),
-      (error) => this.#failed(error),
+    this.#layer.begin(incoming).then(
+      (begun) => {
+        if (begun.kind === 'run') return this.#run(begun.attempt)
+        this.#end()
+        // What is left unread stands in the way of the next request.
+        if (begun.kind === 'answer') this.#exchange.request.resume()
+        this.#resolve(begun)
+      },
+      (error) => {
+        this.#end()
+        this.#reject(errorOf(error))
+      },
     )
   }
 
@@ -108,33 +121,19 @@ class Entry<Native, Tx> {
     this.#heldRequest ??= holdRequest(request, response, this.#socket)
   }
 
-  readonly #run: Handler<Tx> = (attempt, end) => {
+  #run(attempt: HandlerAttempt<Tx>): void {
     const { native, request, response } = this.#exchange
     this.#hold()
     // Somebody in front of us was tired of waiting for the key, and has answered: their status is not the handler's.
     if (response.writableEnded) response.statusCode = 200
-    const hold = { baseline: this.#baseline, maxBytes: this.#layer.maxAnswerBytes, socket: this.#socket, end }
-    const held = holdResponse(response, hold)
+    const hold = { baseline: this.#baseline, maxBytes: this.#layer.maxAnswerBytes, socket: this.#socket }
+    const { held, outcome } = holdAttempt(response, attempt, hold)
+    outcome.finally(() => this.#end())
     this.#held = held
-    rememberAttempt(request, attempt)
-    if ((native as unknown) !== request && typeof native === 'object' && native !== null) rememberAttempt(native, attempt)
+    rememberAttempt(request, attempt.attempt)
+    if ((native as unknown) !== request && typeof native === 'object' && native !== null) rememberAttempt(native, attempt.attempt)
     if (this.#isFlowing) request.resume()
-    this.#resolve({ kind: 'run', held, outcome: this.#outcome })
-  }
-
-  #decided(decided: Handled): Outcome {
-    this.#end()
-    // What nobody is going to read stands in the way of the next request.
-    if (!this.#held && decided.kind === 'answer') this.#exchange.request.resume()
-    if (decided.kind !== 'own') this.#resolve(decided)
-    return decided as Outcome
-  }
-
-  #failed(error: unknown): Outcome {
-    this.#end()
-    this.#reject(errorOf(error))
-    // Once the handler has begun, its framework has had its turn: there is nobody left to tell but the client.
-    return { kind: 'answer', answer: reply(500) }
+    this.#resolve({ kind: 'run', within: (handler) => attempt.within(handler), held, outcome })
   }
 
   #end(): void {
@@ -144,14 +143,54 @@ class Entry<Native, Tx> {
   }
 }
 
+/** Holds a response whose handler has begun already. */
+export function holdFor(exchange: NodeExchange<unknown>, attempt: Concluding, maxBytes: number): void {
+  const { request, response, baseline = response.getHeaders() } = exchange
+  const socket = holdSocket(request.socket ?? {}, response)
+  concludeLater(exchange, holdAttempt(response, attempt, { baseline, maxBytes, socket }))
+}
+
+/** Catches what the handler answers, and stores it. */
+function holdAttempt(response: ServerResponse, attempt: Concluding, options: Omit<HoldOptions, 'end'>): HeldAttempt {
+  let leave!: (leaving: Promise<Leaving>) => void
+  // The framework has had its turn once the handler has begun: only the client is left to be answered.
+  const outcome = new Promise<Leaving>((resolve) => {
+    leave = resolve
+  }).catch((): Leaving => ({ kind: 'answer', answer: reply(500) }))
+  attempt.onInterrupted(leave)
+  const end: Ending = {
+    answer(answer) {
+      if (answer.omittedBytes === undefined && attempt.isFromOutside(answer.status)) letOut()
+      else leave(attempt.answered(answer))
+    },
+    fail: (error) => leave(attempt.failed(error)),
+  }
+  let current = holdResponse(response, { ...options, end })
+  const held: HeldResponse = {
+    release: (extra) => current.release(extra),
+    replaceBy: (answer) => current.replaceBy(answer),
+    giveBack: () => current.giveBack(),
+  }
+  return { held, outcome }
+
+  /** An error of those in front of the handler, such as a time-out: its client gets it, and what the handler answers is caught all the same. */
+  function letOut(): void {
+    current.release([])
+    current = holdResponse(response, { ...options, end, isAnswered: true })
+    response.statusCode = 200
+    for (const name of response.getHeaderNames()) response.removeHeader(name)
+    mergeHeaders(response, options.baseline)
+  }
+}
+
 /** Sends what was decided. Whatever middleware in front of us throws at that, there is nobody to catch it. */
-export function conclude(response: ServerResponse, held: HeldResponse, decided: Outcome): void {
+export function conclude(response: ServerResponse, held: HeldResponse, decided: Leaving): void {
   try {
     if (decided.kind === 'own') held.release(decided.headers)
     else held.replaceBy(decided.answer)
   } catch (error) {
     breakOff(response)
-    process.emitWarning(`An answer could not be sent: ${String(error)}`, { code: 'ONCEKEY_NOT_SENT' })
+    process.emitWarning(`An answer could not be sent: ${namedThrownText(error)}`, { code: 'ONCEKEY_NOT_SENT' })
   }
 }
 

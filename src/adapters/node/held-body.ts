@@ -54,7 +54,12 @@ export class HeldBody {
 
   /** As it is stored. */
   kept(status: number, headers: Answer['headers']): Answer {
-    if (isBodiless(status)) return { status, headers, body: noBytes }
+    if (isBodiless(status)) {
+      // Node would send that of a 205, and a replay would have none.
+      this.#first = noBytes
+      this.#others = undefined
+      return { status, headers, body: noBytes }
+    }
     if (this.#size > this.#maxBytes) return { status, headers, body: noBytes, omittedBytes: this.#size }
     this.#first = this.rest()
     this.#others = undefined

@@ -1,7 +1,6 @@
 import { type OutgoingHttpHeaders, ServerResponse, validateHeaderValue } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Answer } from '../../core/answer.js'
-import type { Ending } from '../../http/idempotency.js'
 import type { Disguise } from './disguise.js'
 import { HeldBody } from './held-body.js'
 import { type HeldSocket, hideListeners } from './held-socket.js'
@@ -22,6 +21,12 @@ export interface HeldResponse {
   giveBack(): void
 }
 
+/** Where a handler's end is told, once. */
+export interface Ending {
+  answer(answer: Answer): void
+  fail(error: unknown): void
+}
+
 export interface HoldOptions {
   /** The headers that are there before the handler, and will be at a replay: only what differs from them is part of the answer. */
   readonly baseline: OutgoingHttpHeaders
@@ -30,6 +35,8 @@ export interface HoldOptions {
   readonly socket: HeldSocket
   /** Is told what the handler answered, once it has; or that it destroyed the response. */
   readonly end: Ending
+  /** The client has its answer, from those in front of the handler. What the handler answers is caught, and goes nowhere. */
+  readonly isAnswered?: boolean
 }
 
 /**
@@ -111,8 +118,10 @@ class Held implements HeldResponse {
   /** What Node told, and nobody heard: its client has gone, or has all of what somebody in front of us answered. */
   readonly #unheard: ('close' | 'finish')[] = []
   readonly #told: Ending
+  readonly #isAnswered: boolean
 
-  constructor(response: ServerResponse, { baseline, maxBytes, socket, end }: HoldOptions) {
+  constructor(response: ServerResponse, { baseline, maxBytes, socket, end, isAnswered = false }: HoldOptions) {
+    this.#isAnswered = isAnswered
     this.#response = response
     this.#baseline = baseline
     this.#socket = socket
@@ -162,14 +171,17 @@ class Held implements HeldResponse {
 
   /** There is nobody left to answer. */
   get #isGone(): boolean {
-    return this.#unheard.length > 0
+    return this.#isAnswered || this.#unheard.length > 0
   }
 
   writeHead(code: number | string, rest: readonly unknown[]): ServerResponse {
     if (this.#over) return this.#response
     // Node writes it itself.
     if (this.#flowing) return own.writeHead.call(this.#response, code as number, ...(rest as never[]))
-    if (this.#status !== undefined) throw new Error('The head of this response was written already.')
+    if (this.#status !== undefined) {
+      // As Node says it: some look for the code.
+      throw Object.assign(new Error('Cannot write headers after they are sent to the client'), { code: 'ERR_HTTP_HEADERS_SENT' })
+    }
     const response = this.#response
     // As Node does it, and at once: when the answer leaves there is nobody left to throw to.
     const written = Number(code) | 0
@@ -213,7 +225,6 @@ class Held implements HeldResponse {
     if (this.#ended) return response
     if (piece) this.#body.write(piece, typeof chunk === 'string')
     this.#ended = true
-    this.#disguise.show('finished', true)
     this.#seem()
     this.#told.answer(this.#body.kept(this.#status as number, changedHeaders(response, this.#baseline)))
     return response
@@ -233,7 +244,8 @@ class Held implements HeldResponse {
     const response = this.#response
     if (this.#over) return this.#disguise.inherited('emit').call(response, event, ...details)
     this.#disguise.hideChanges()
-    if (event !== 'close' && event !== 'finish') return this.#disguise.original('emit').call(response, event, ...details)
+    if (this.#isAnswered || (event !== 'close' && event !== 'finish'))
+      return this.#disguise.original('emit').call(response, event, ...details)
     this.#unheard.push(event)
     // Whoever waits for the client to read on would wait for ever.
     if (this.#flowing) response.emit('drain')

@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { BodyReading, HttpBody, HttpRequest } from '../../http/request.js'
 import { readBody } from './request-body.js'
 
@@ -6,6 +6,7 @@ import { readBody } from './request-body.js'
 export interface NodeRequest<Native> {
   readonly native: Native
   readonly request: IncomingMessage
+  readonly response?: ServerResponse
   /** As the client sent it, where a router has changed it. */
   readonly url?: string
   /** What has a `body` or `rawBody` that a parser left. Default: the request. */
@@ -50,7 +51,8 @@ class Incoming<Native> implements HttpRequest<Native> {
   }
 
   body(): HttpBody | Promise<HttpBody> {
-    const { kept, request, parser } = this.#of
+    const { kept, request, response, parser } = this.#of
+    if (response) askForBody(request, response)
     const body = kept?.body() ?? readBody(request, this.#reading, parser)
     return 'then' in body ? body.then((read) => this.#read(read)) : this.#read(body)
   }
@@ -61,12 +63,25 @@ class Incoming<Native> implements HttpRequest<Native> {
   }
 }
 
-/** From the raw list, because Node joins two lines of most headers into one. */
-function linesOf({ rawHeaders }: IncomingMessage, name: string): string[] {
+/** A server that listens to 'checkContinue' leaves it to its handler to ask for the body, and that one does not run before we have it. */
+function askForBody({ headers, socket }: IncomingMessage, response: ServerResponse): void {
+  if (headers.expect?.toLowerCase() !== '100-continue') return
+  const { server } = socket as { server?: { listenerCount(event: string): number } }
+  if (server && server.listenerCount('checkContinue') > 0) response.writeContinue()
+}
+
+/**
+ * From the raw list, because Node joins two lines of most headers into one. But if `headers` says something else, a middleware or a serverless
+ * adapter has put it there, and everyone else goes by it.
+ */
+function linesOf({ rawHeaders, headers }: IncomingMessage, name: string): string[] {
   const lines: string[] = []
   for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
     const candidate = rawHeaders[index] as string
     if (candidate.length === name.length && candidate.toLowerCase() === name) lines.push(rawHeaders[index + 1] as string)
   }
-  return lines
+  const seen: unknown = headers[name]
+  if (lines.length > 0 && seen === lines.join(', ')) return lines
+  if (seen === undefined) return []
+  return Array.isArray(seen) ? seen.map(String) : [String(seen)]
 }

@@ -11,7 +11,8 @@ export function hasBody(request: IncomingMessage): boolean {
   const stream = streamOf(request)
   if (stream && !stream.endAfterHeaders) return true
   const { 'transfer-encoding': encoding, 'content-length': length } = request.headers
-  return encoding !== undefined || (length !== undefined && length.trim() !== '0')
+  // Some serverless adapters make numbers of it.
+  return encoding !== undefined || (length !== undefined && String(length).trim() !== '0')
 }
 
 /** Whether a request cannot be read any more. */

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import { ByteBlocks } from '../../core/byte-blocks.js'
 import type { ArrivingBody } from '../../core/fingerprint/arriving-body.js'
 import type { BodyReading, HttpBody } from '../../http/request.js'
 import { hasBody, isAborted } from './http-versions.js'
@@ -68,10 +69,9 @@ class Arriving {
   readonly #arrived: ArrivingBody | undefined
   readonly #resolve: (body: HttpBody) => void
   readonly #overrides: Overrides<IncomingMessage>
-  readonly #pieces: Uint8Array[] = []
+  readonly #gathered: ByteBlocks
   /** Somebody else's reading, which this one stands in front of. */
   readonly #behind: Arriving | undefined
-  #size = 0
 
   constructor(request: IncomingMessage, maxBytes: number, arrived: ArrivingBody | undefined, resolve: (body: HttpBody) => void) {
     this.#request = request
@@ -81,6 +81,7 @@ class Arriving {
     this.#behind = (request as Reading)[arriving]
     ;(request as Reading)[arriving] = this
     this.#overrides = new Overrides(request)
+    this.#gathered = new ByteBlocks((block) => arrived?.add(block))
   }
 
   begin(): void {
@@ -96,22 +97,20 @@ class Arriving {
   }
 
   take(chunk: Uint8Array): boolean {
-    this.#pieces.push(chunk)
-    this.#size += chunk.length
-    if (this.#size <= this.#maxBytes) {
-      this.#arrived?.add(chunk)
-      return true
-    }
+    this.#gathered.add(chunk)
+    if (this.#gathered.length <= this.#maxBytes) return true
     this.settle({ failed: 'too_large' })
     // It need not be the end of the request: whoever wants it has it whole.
-    return this.#pushAll(this.#pieces)
+    return this.#pushAll()
   }
 
   passOn(): boolean {
-    const body = this.#arrived ? arrivedBody(this.#arrived) : { bytes: this.#whole() }
+    // As one piece unless it is hashed: then it is put together only if it is asked for.
+    const body = this.#arrived ? arrivedBody(this.#arrived) : { bytes: this.#gathered.bytes() }
+    const isBroken = isAborted(this.#request)
     // HTTP/2 ends a request that its client broke off as if it were whole.
-    this.settle(isAborted(this.#request) ? { failed: 'incomplete' } : body)
-    this.#pushAll(this.#arrived ? this.#pieces : [body.bytes])
+    this.settle(isBroken ? { failed: 'incomplete' } : body)
+    this.#pushAll()
     return this.#request.push(null)
   }
 
@@ -122,13 +121,9 @@ class Arriving {
     this.#resolve(body)
   }
 
-  #whole(): Uint8Array {
-    return this.#pieces.length === 1 ? (this.#pieces[0] as Uint8Array) : Buffer.concat(this.#pieces)
-  }
-
-  #pushAll(pieces: readonly Uint8Array[]): boolean {
+  #pushAll(): boolean {
     let hasRoom = true
-    for (const piece of pieces) if (piece.length > 0) hasRoom = this.#request.push(piece)
+    for (const block of this.#gathered.blocks()) hasRoom = this.#request.push(block)
     return hasRoom
   }
 }

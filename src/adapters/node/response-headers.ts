@@ -24,9 +24,14 @@ function pairsOf(flat: readonly string[]): HeaderPair[] {
 
 /** The headers that are not as they were in `baseline`, one pair for each line. */
 export function changedHeaders(response: ServerResponse, baseline: OutgoingHttpHeaders): HeaderPair[] {
+  return changedPairs(response.getHeaders(), baseline)
+}
+
+/** The same for headers that a framework has kept to itself so far. */
+export function changedPairs(headers: OutgoingHttpHeaders, baseline: OutgoingHttpHeaders): HeaderPair[] {
   const changed: HeaderPair[] = []
-  for (const name of response.getHeaderNames()) {
-    const value = response.getHeader(name)
+  for (const name of Object.keys(headers)) {
+    const value = headers[name]
     // The id of a request is told again at its replays, whoever set it.
     const same = name !== 'request-id' && String(baseline[name]) === String(value)
     // HTTP/2 keeps the status among them.

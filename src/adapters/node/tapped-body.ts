@@ -1,4 +1,5 @@
 import { IncomingMessage } from 'node:http'
+import { ByteBlocks } from '../../core/byte-blocks.js'
 import type { HttpBody } from '../../http/request.js'
 import { toBytes } from './written-bytes.js'
 
@@ -20,7 +21,7 @@ const own = IncomingMessage.prototype
 export class TappedBody {
   readonly #request: IncomingMessage
   readonly #maxBytes: number
-  #pieces: Uint8Array[] = []
+  #gathered = new ByteBlocks()
   #size = 0
   #isWhole = false
   /** Pieces that are held up: see `#rest()`. */
@@ -58,8 +59,8 @@ export class TappedBody {
   take(chunk: Uint8Array): boolean {
     this.#size += chunk.length
     const isTooLarge = this.#size > this.#maxBytes
-    if (isTooLarge) this.#pieces = []
-    else this.#pieces.push(chunk)
+    if (isTooLarge) this.#gathered = new ByteBlocks()
+    else this.#gathered.add(chunk)
     if (!this.#late) return own.push.call(this.#request, chunk)
     this.#late.push(chunk)
     return isTooLarge ? this.#settle() : true
@@ -105,6 +106,6 @@ export class TappedBody {
 
   #body(): HttpBody {
     if (this.#size > this.#maxBytes) return { failed: 'too_large' }
-    return { bytes: this.#pieces.length === 1 ? (this.#pieces[0] as Uint8Array) : Buffer.concat(this.#pieces) }
+    return { bytes: this.#gathered.bytes() }
   }
 }

@@ -29,6 +29,15 @@ export const bodyCases: AdapterCase[] = [
     run: (bench) => isReceived(bench, { body: 'x'.repeat(700_000), headers: octets }, bytes('x'.repeat(700_000))),
   },
   {
+    name: 'body: the handler receives a large body of JSON, which takes several turns to compare',
+    async run(bench) {
+      const lines = Array.from({ length: 30_000 }, (_, line) => ({ line, item: 'tea' }))
+      const body = JSON.stringify(lines)
+      await isReceived(bench, { body }, bytes(body))
+      assert.equal((await bench.send({ body: body.replace('29999', '29998') })).status, 422)
+    },
+  },
+  {
     name: 'body: the handler receives a body that comes in chunks',
     run: (bench) => isReceived(bench, { body: ['{"a"', ':', '1}'] }, bytes('{"a":1}')),
   },

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { type Answer, reply, withinCap } from '../../core/answer.js'
+import { keyId } from '../../core/key.js'
 import { aClaim, aFinish, again, assertReplays, type StoreCase, take } from './store-case.js'
 
 const allBytes = Uint8Array.from({ length: 256 }, (_, index) => index)
@@ -36,6 +37,27 @@ export const answerCases: StoreCase[] = [
       },
     }),
   ),
+  {
+    name: 'gives each who asks bytes and headers to keep: changes to them reach no other',
+    async run({ store }) {
+      const claim = aClaim()
+      const answer = reply(201, { paid: true }, { 'x-one': '1' })
+      await store.keyFinish(aFinish(await take(store, claim), { answer }))
+      const given = [
+        async () => store.keyClaim(again(claim)),
+        async () => store.keyPeek(again(claim)),
+        async () => store.keyRead(claim),
+        async () => (await store.keyReadById({ tenant: claim.tenant, id: keyId(claim) }))?.record,
+      ]
+      for (const ask of given) {
+        const found = await ask()
+        assert.ok(found && 'answer' in found && found.answer)
+        found.answer.body.fill(0)
+        for (const header of found.answer.headers as [string, string][]) header[1] = 'changed'
+        await assertReplays(store, claim, answer)
+      }
+    },
+  },
   {
     name: 'remembers an answer over the cap without its body, and does not run again',
     async run({ store }) {

@@ -40,6 +40,10 @@ export const asyncCases: StoreCase[] = [
         ['pending', true, 0, 0, claim.owner, claim.owner, null],
       )
       assert.deepEqual([[...(record?.request ?? [])], record?.answer, record?.recoveryPoint], [[...request], null, null])
+      assert.equal((await store.keyRead(claim, undefined, { request: false }))?.hasRequest, true)
+      const without = aClaim({ request: null })
+      await take(store, without)
+      assert.equal((await store.keyRead(without))?.hasRequest, false)
     },
   },
   {
@@ -48,7 +52,8 @@ export const asyncCases: StoreCase[] = [
       const claim = aClaim({ request })
       const verdicts = await Promise.all(Array.from({ length: 30 }, () => store.keyEnqueue(again(claim))))
       assert.equal(verdicts.filter(({ kind }) => kind === 'enqueued').length, 1)
-      assert.equal(verdicts.filter((verdict) => verdict.kind === 'in-progress' && verdict.retryAfterMs === 0).length, 29)
+      assert.equal(verdicts.filter(({ kind }) => kind === 'in-progress').length, 29)
+      assert.deepEqual(await store.keyEnqueue(again(claim)), { kind: 'in-progress', retryAfterMs: 0 })
       assert.equal((await store.keyRead(claim))?.fence, 0)
     },
   },
@@ -279,6 +284,29 @@ export const asyncCases: StoreCase[] = [
         assert.equal(await store.keyReadById({ tenant: claim.tenant, id: stranger }), undefined)
       }
       await assert.rejects(store.keyReadById({ tenant: '', id }), (error) => isOncekeyError(error, 'tenant_invalid'))
+    },
+  },
+  {
+    name: 'keeps a request that was left to workers, whatever is withdrawn: its duplicates were told that it is accepted',
+    async run({ store }) {
+      const claim = aClaim({ request })
+      await store.keyEnqueue(claim)
+      assert.equal((await store.keyEnqueue(again(claim))).kind, 'in-progress')
+      assert.equal(await store.keyWithdraw(claim), 'absent')
+      await take(store, worker(claim))
+      assert.equal(await store.keyWithdraw(claim), 'absent')
+    },
+  },
+  {
+    name: "keeps a request that was left to workers when a worker's claim is withdrawn",
+    async run({ store }) {
+      const claim = aClaim({ request })
+      await store.keyEnqueue(claim)
+      const first = worker(claim)
+      await take(store, first)
+      assert.equal(await store.keyWithdraw(first), 'done')
+      assert.equal((await store.keyRead(claim))?.state, 'pending')
+      assert.deepEqual(Uint8Array.from((await take(store, worker(claim))).request ?? []), request)
     },
   },
 ]

@@ -2,7 +2,18 @@ import assert from 'node:assert/strict'
 import { isOncekeyError } from '../../core/errors.js'
 import { createFingerprinter } from '../../core/fingerprint/fingerprint.js'
 import { keyId } from '../../core/key.js'
-import { aClaim, aFinish, again, assertReplays, fingerprintOf, leaseMs, type StoreCase, second, take } from './store-case.js'
+import {
+  aClaim,
+  aFinish,
+  again,
+  assertReplays,
+  assertSameAnswer,
+  fingerprintOf,
+  leaseMs,
+  type StoreCase,
+  second,
+  take,
+} from './store-case.js'
 
 export const claimCases: StoreCase[] = [
   {
@@ -148,6 +159,59 @@ export const claimCases: StoreCase[] = [
       await take(store, claim)
       assert.deepEqual([...((await store.keyRead(claim))?.request ?? [])], [...request])
       assert.equal(await store.keyRead(aClaim()), undefined)
+    },
+  },
+  {
+    name: "forgets a key when the claim that began it is withdrawn, and leaves one that is not this claim's alone",
+    async run({ store }) {
+      const claim = aClaim()
+      await take(store, claim)
+      assert.equal(await store.keyWithdraw(again(claim)), 'absent')
+      assert.equal((await store.keyClaim(again(claim))).kind, 'in-progress')
+      assert.equal(await store.keyWithdraw(claim), 'done')
+      assert.equal(await store.keyRead(claim), undefined)
+      assert.equal(await store.keyWithdraw(claim), 'absent')
+    },
+  },
+  {
+    name: 'gives a key back at its place when the claim that took it over is withdrawn',
+    async run({ store }) {
+      const claim = aClaim()
+      await store.keyRelease(await take(store, claim))
+      const second = again(claim)
+      await take(store, second)
+      assert.equal(await store.keyWithdraw(second), 'done')
+      const { lease, takenOver } = await take(store, again(claim))
+      assert.deepEqual([lease.fence, takenOver], [3, true])
+    },
+  },
+  {
+    name: 'forgets a key whose claim is withdrawn after its lease has ended, but not what a retry was given, nor a holder that came since',
+    async run({ store, advance }) {
+      const [settled, parked, taken] = [aClaim({ afterFailure: 'store' }), aClaim({ afterFailure: 'park' }), aClaim()]
+      for (const claim of [settled, parked, taken]) await take(store, claim)
+      await advance(leaseMs + second)
+      const replayed = await store.keyClaim(again(settled))
+      assert.equal(replayed.kind, 'replay')
+      assert.equal((await store.keyClaim(again(parked))).kind, 'parked')
+      await take(store, again(taken))
+      assert.equal(await store.keyWithdraw(parked), 'done')
+      assert.equal(await store.keyRead(parked), undefined)
+      assert.equal(await store.keyWithdraw(settled), 'absent')
+      const replayedAgain = await store.keyClaim(again(settled))
+      assert.ok(replayed.kind === 'replay' && replayedAgain.kind === 'replay')
+      assertSameAnswer(replayedAgain.answer, replayed.answer)
+      assert.equal(await store.keyWithdraw(taken), 'absent')
+      assert.equal((await store.keyClaim(again(taken))).kind, 'in-progress')
+    },
+  },
+  {
+    name: 'withdraws nothing that is finished',
+    async run({ store }) {
+      const claim = aClaim()
+      await store.keyFinish(aFinish(await take(store, claim)))
+      assert.equal(await store.keyWithdraw(claim), 'absent')
+      await assertReplays(store, claim)
     },
   },
 ]

@@ -7,7 +7,8 @@ import { aClaim, leaseMs, type StoreCase, second, take as takeKey } from './stor
 interface Bench {
   readonly outbox: OutboxStore
   readonly tenant: string
-  stage(...jobs: (Pick<JobRecord, 'group' | 'delayMs'> & { readonly n: number })[]): Promise<void>
+  /** `bytes`: how large the payload is at the least. */
+  stage(...jobs: (Pick<JobRecord, 'group' | 'delayMs'> & { readonly n: number; readonly bytes?: number })[]): Promise<void>
   take(changes?: Partial<JobsTake>): Promise<{ readonly token: string; readonly jobs: readonly TakenJob[]; readonly numbers: number[] }>
   advance(ms: number): Promise<void> | void
 }
@@ -31,7 +32,9 @@ function benchOf<Tx>({ store, advance }: StoreHarness<Tx>, steps: StepStore<Tx>,
     tenant,
     async stage(...jobs) {
       const { lease } = await takeKey(store, aClaim({ tenant, key: crypto.randomUUID() }))
-      const records = jobs.map(({ n, ...options }) => ({ id: crypto.randomUUID(), name: tenant, payload: String(n), ...options }))
+      const records = jobs.map(({ n, bytes = 0, ...options }) => {
+        return { id: crypto.randomUUID(), name: tenant, payload: String(n).padEnd(bytes), ...options }
+      })
       assert.equal(await steps.stepAdvance({ lease, from: null, to: 'staged', steps: [], jobs: records }), 'done')
     },
     async take(changes = {}) {
@@ -150,6 +153,22 @@ export const outboxCases: StoreCase<any>[] = [
     )
     await advance(61 * second)
     assert.deepEqual((await take()).numbers, [1])
+  }),
+
+  outboxCase('lets payloads come along while they are small, and reads the others for who holds the job', async (bench) => {
+    const { outbox, tenant, stage, take, advance } = bench
+    await stage({ n: 1, bytes: 40_000 }, { n: 2, bytes: 200_000 }, { n: 3 }, { n: 4, bytes: 40_000 })
+    const taken = await take()
+    const along = taken.jobs.filter(({ payload }) => payload !== null)
+    assert.equal(along.length, 2)
+    for (const { payload, payloadBytes } of taken.jobs) assert.ok(payloadBytes >= (payload?.length ?? 40_000))
+    const wanted = taken.jobs.filter(({ payload }) => payload === null).map(({ id }) => ({ tenant, id, token: taken.token }))
+    const read = await outbox.jobsRead({ jobs: wanted })
+    const numbers = [...along, ...read].map((found) => Number(found?.payload))
+    assert.deepEqual(numbers.sort(), [1, 2, 3, 4])
+    await advance(leaseMs + second)
+    await take()
+    assert.deepEqual(await outbox.jobsRead({ jobs: wanted }), [null, null])
   }),
 
   outboxCase('lists what was given up, and lets a person retry or discard it', async ({ outbox, tenant, stage, take }) => {

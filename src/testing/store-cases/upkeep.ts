@@ -66,6 +66,24 @@ export const upkeepCases: StoreCase[] = [
     },
   ),
 
+  upkeepCase(
+    'a key that was swept and has no final answer is forgotten when its claim is withdrawn',
+    async ({ store, upkeep, advance }) => {
+      const failed = aClaim({ afterFailure: 'store' })
+      await take(store, failed)
+      const claims = (['rerun', 'park'] as const).map((afterFailure) => aClaim({ afterFailure }))
+      for (const claim of claims) await take(store, claim)
+      await advance(leaseMs + second)
+      for (const { tenant } of [failed, ...claims]) await sweep(upkeep, tenant)
+      for (const claim of claims) {
+        assert.equal(await store.keyWithdraw(claim), 'done')
+        assert.equal(await store.keyRead(claim), undefined)
+      }
+      assert.equal(await store.keyWithdraw(failed), 'absent')
+      assert.equal((await store.keyRead(failed))?.state, 'failed')
+    },
+  ),
+
   upkeepCase('sweeps a key whose work must not run again to failed or parked, and its holder cannot come back', async (harness) => {
     const { store, upkeep, advance } = harness
     for (const [afterFailure, to] of [

@@ -52,6 +52,20 @@ describe('createOnce', () => {
     expect(codeOf({ ...setup(), maxAnswerBytes })).toBe(null)
   })
 
+  test('keeps an answer of 8 MiB unless told otherwise, and not one that is larger', async () => {
+    const { store } = setup()
+    const once = createOnce({ store, onEvent: () => {} })
+    for (const [key, bytes] of [
+      ['fits', 8 * 1024 ** 2],
+      ['too large', 8 * 1024 ** 2 + 1],
+    ] as const) {
+      const run = () => once.execute({ ...work, key }, () => reply(200, new Uint8Array(bytes)))
+      await run()
+      const again = await run()
+      expect(again.kind === 'replayed' && again.answer.omittedBytes).toBe(key === 'fits' ? undefined : bytes)
+    }
+  })
+
   test.each(['lease', 'maxRun', 'retention', 'retentionFloor', 'storeTimeout'])('refuses a wrong %s at once', (name) => {
     for (const wrong of [0, -1, '-5s', '200000d', 'soon', Number.NaN, Number.POSITIVE_INFINITY]) {
       expect(codeOf({ ...setup(), [name]: wrong })).toBe('duration_invalid')

@@ -10,20 +10,23 @@ import { type PolicyOptions, policyResolver, resolvePolicy } from './core/policy
 import { sealedStore } from './core/sealed-store.js'
 import type { AuditEntry, Store } from './core/store.js'
 import { AnswerCache } from './engine/answer-cache.js'
+import { boundedStore } from './engine/bounded-store.js'
 import { Deadlines } from './engine/deadlines.js'
 import { type Logger, logTo } from './engine/event-log.js'
 import { type OnceEvent, reporter } from './engine/events.js'
 import { type ExecuteOptions, execute } from './engine/execute.js'
 import { LeaseKeeper } from './engine/lease-keeper.js'
+import { omittedAnswers } from './engine/omitted-answers.js'
 import type { Outcome } from './engine/outcome.js'
 import type { EngineParts } from './engine/parts.js'
 import { RunningWork } from './engine/running-work.js'
 import { checkTelemetry, guardedApart, guardedSpan, type Telemetry } from './engine/telemetry.js'
+import { Withdrawals } from './engine/withdrawals.js'
 import type { LocalOptions } from './phases/admission.js'
-import type { Attempt } from './phases/attempt.js'
 import { type Consumer, type ConsumerOptions, type ConsumerWork, defineConsumer, type Message } from './phases/consumer.js'
 import type { InputOf, OutputOf, StandardSchema } from './phases/input.js'
 import { defineLocal, type LocalOperation } from './phases/local.js'
+import { openAttempt } from './phases/open-attempt.js'
 import { defineOperation, type Operation, type OperationOptions } from './phases/operation.js'
 import type { OperationRun } from './phases/operation-run.js'
 import { type ResolveAs, resolve } from './phases/resolve.js'
@@ -37,7 +40,7 @@ export interface OnceOptions<Tx = never> extends PolicyOptions {
   fingerprint?: FingerprintOptions
   /**
    * Answers with a larger body are not kept: the work stays done, and a replay says that its answer is gone.
-   * Too low: replays without a body. Too high: a table full of bodies. Default 1 MiB.
+   * Too low: replays without a body. Too high: a table full of bodies. Default 8 MiB.
    */
   maxAnswerBytes?: number
   /**
@@ -86,8 +89,8 @@ export interface OnceInternals<Tx> {
   readonly onEnqueued: Set<(ref: KeyRef) => void>
   /** Told whenever this process has committed jobs, so that a relay may take them at once. */
   readonly onStaged: Set<() => void>
-  /** `execute`, for work that may not need its run. */
-  attempt<R extends Answer>(options: ExecuteOptions, work: (attempt: Attempt<Tx>) => Promise<R>): Promise<Outcome<R>>
+  /** `execute` in two steps, for work that its caller cannot pass as a function. */
+  open(options: ExecuteOptions): ReturnType<typeof openAttempt<Tx>>
 }
 
 export interface Once<Tx = never> {
@@ -151,11 +154,14 @@ export interface Once<Tx = never> {
   history(ref: KeyRef): Promise<AuditEntry[]>
 }
 
+/** For claims to be withdrawn when the process ends, also if its work took all of `within`. */
+const leastWithdrawMs = 1_000
+
 /** A Postgres value holds 1 GB at most, and a driver sends bytes as twice as many characters. */
 const largestCapBytes = 256 * 1024 * 1024
 
 export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
-  const { clock = systemClock, random = systemRandom, maxAnswerBytes = 1024 * 1024, storeTimeout = '5s' } = options
+  const { clock = systemClock, random = systemRandom, maxAnswerBytes = 8 * 1024 * 1024, storeTimeout = '5s' } = options
   if (typeof options.store?.keyClaim !== 'function') {
     throw new OncekeyError(
       'option_invalid',
@@ -182,9 +188,11 @@ export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
     telemetry: telemetry && ((event) => telemetry.onEvent(event)),
   })
   const keepAnswer = answerKeeper({ maxAnswerBytes, neverStore: options.neverStore, redact: options.redact })
+  const omitted = omittedAnswers(report, maxAnswerBytes, logger !== undefined)
   // Always: what was sealed once is opened or refused, and never sent to a client as it is.
-  const store = sealedStore(options.store, options.encryption)
+  const store = sealedStore(boundedStore(options.store, clock), options.encryption)
   const deadlines = new Deadlines(clock)
+  const withdrawals = new Withdrawals(store, clock)
   const onEnqueued = new Set<(ref: KeyRef) => void>()
   const onStaged = new Set<() => void>()
   const parts: EngineParts = {
@@ -197,15 +205,18 @@ export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
     span: telemetry && guardedSpan(telemetry),
     leaseKeeper: new LeaseKeeper({ store, clock, random, deadlines, report, apart: telemetry && guardedApart(telemetry) }),
     running: new RunningWork(clock),
+    withdrawals,
     answers: answerCache === undefined ? undefined : new AnswerCache(clock, answerCache.maxBytes),
     defaults: options,
     policyOf: policyResolver(options),
     storeTimeoutMs: durationMs(storeTimeout, 'storeTimeout'),
     onEnqueued,
     onStaged,
-    keep: options.redact
-      ? (ref, answer) => keepAnswer(answer, (error) => report(ref, { type: 'redaction-failed', error }))
-      : (_, answer) => keepAnswer(answer),
+    keep(ref, answer) {
+      const kept = options.redact ? keepAnswer(answer, (error) => report(ref, { type: 'redaction-failed', error })) : keepAnswer(answer)
+      if (kept.omittedBytes !== undefined && kept.omittedBytes > maxAnswerBytes) omitted(ref, kept.omittedBytes)
+      return kept
+    },
     takeFingerprint: createFingerprinter(options.fingerprint),
   }
 
@@ -235,7 +246,7 @@ export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
       operations,
       onEnqueued,
       onStaged,
-      attempt: (executeOptions, work) => execute(parts, executeOptions, (held) => runBody(held, asItsClaimSays, work)),
+      open: (executeOptions) => openAttempt(parts, executeOptions, asItsClaimSays),
     },
     maxAnswerBytes,
     execute: (executeOptions, work) => execute(parts, executeOptions, (held) => runBody(held, asItsClaimSays, ({ run }) => work(run))),
@@ -257,7 +268,13 @@ export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
     },
     within: async (tx, withinOptions, work) => within(parts, steps(), tx, withinOptions, work),
     resolve: async (ref, word) => resolve(parts, steps(), ref, word),
-    stop: async ({ within = '10s' } = {}) => parts.running.stop(durationMs(within, 'within')),
+    async stop({ within = '10s' } = {}) {
+      const withinMs = durationMs(within, 'within')
+      const startedAt = clock.monotonic()
+      const stopped = await parts.running.stop(withinMs)
+      await withdrawals.stop(Math.max(leastWithdrawMs, withinMs - (clock.monotonic() - startedAt)))
+      return stopped
+    },
     history: async (ref) => steps().auditRead(ref),
   }
 }

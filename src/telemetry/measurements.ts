@@ -88,6 +88,7 @@ export function measurementsOf(event: OnceEvent, scopeName: (scope: string) => s
     case 'max-run-exceeded':
     case 'heartbeat-failed':
     case 'redaction-failed':
+    case 'answer-omitted':
     case 'enqueued':
       return []
   }

@@ -1,5 +1,6 @@
 import type { Counter, Histogram, Span } from '@opentelemetry/api'
 import { OncekeyError } from '../core/errors.js'
+import { isError, thrownText } from '../core/thrown-text.js'
 import type { SpanAttributes, Telemetry } from '../engine/telemetry.js'
 import { bucketSeconds, type InstrumentName, instruments } from './instruments.js'
 import { measurementsOf, verdicts } from './measurements.js'
@@ -45,8 +46,8 @@ export function telemetry({ scopeName = endpointsByMethod, keys = false, outboxL
         try {
           return await work()
         } catch (error) {
-          span.recordException(error instanceof Error ? error : String(error))
-          span.setStatus({ code: SpanStatusCode.ERROR, message: error instanceof Error ? error.message : String(error) })
+          span.recordException(isError(error) ? error : thrownText(error))
+          span.setStatus({ code: SpanStatusCode.ERROR, message: thrownText(error) })
           throw error
         } finally {
           span.end()

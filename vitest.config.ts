@@ -1,8 +1,8 @@
 import { defineConfig } from 'vitest/config'
 import { PatientFirst } from './test/support/patient-first.js'
 
-/** Files that change what belongs to the whole process: the providers of OpenTelemetry. */
-const alone = ['test/telemetry/{events,metrics,traces}.test.ts']
+/** Files that change what belongs to the whole process, or depend on it: the providers of OpenTelemetry; what a process is warned of once. */
+const alone = ['test/telemetry/{events,metrics,traces}.test.ts', 'test/postgres/encoding-warnings.test.ts']
 
 export default defineConfig({
   test: {

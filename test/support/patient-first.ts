@@ -1,7 +1,7 @@
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 /** Rooms whose files wait for leases and processes. Begun before the others, nobody waits for them in the end. */
-const patient = /\/test\/(crashes|examples|model|outbox|phases|races|redis|stores|workers)\//
+const patient = /\/test\/(crashes|examples|model|outbox|phases|races|redis|silence|stores|workers)\//
 
 /** The order of files on a machine that has not seen them before: vitest by itself goes by how long they took the last time. */
 export class PatientFirst extends BaseSequencer {

@@ -9,10 +9,10 @@ const output = 'docs/images/bench.svg'
 const charted = [
   ...[1, 64, 256, 1_024].map(storeTitle),
   twoStepTitle(64),
-  httpTitle('Fastify', 'new', 64),
-  httpTitle('Fastify', 'new', 256),
-  httpTitle('Express', 'new', 64),
-  httpTitle('Fastify', 'replay', 64),
+  httpTitle('fastify', 'new', 64),
+  httpTitle('fastify', 'new', 256),
+  httpTitle('express', 'new', 64),
+  httpTitle('fastify', 'replay', 64),
 ]
 
 const run: { date: string; processor: string; rounds: number; groups: readonly Group[]; postgres: Record<string, string> } = JSON.parse(

@@ -10,11 +10,13 @@ import { type Redis, startRedis } from './harness/redis.js'
 import { groupTable, shown } from './harness/report.js'
 import { interleave, mostFirst } from './harness/rounds.js'
 import { type BenchServer, startServer } from './harness/server.js'
+import { adapterTables } from './sections/adapter-table.js'
 import { barsOf } from './sections/bars.js'
 import { type Fingerprints, fingerprintTable, measureFingerprints } from './sections/fingerprint.js'
 import { type Growing, measureGrowth } from './sections/growth.js'
 import { measureHttp } from './sections/http.js'
 import { type Memory, measureMemory, memoryTable } from './sections/memory.js'
+import { measureOneAtATime } from './sections/one-at-a-time.js'
 import { redisContenders } from './sections/peers.js'
 import { pgbenchContenders, pgbenchNames } from './sections/pgbench.js'
 import { measureRedis } from './sections/redis.js'
@@ -49,7 +51,10 @@ async function main(options: Options) {
     measureStore(servers, options, notes),
   )
   await section('two steps', only.has('peers'), () => measureTwoSteps(postgres, { rounds, seconds, notes }))
-  await section('HTTP', only.has('http'), () => measureHttp(postgres, { rounds, seconds, redis: servers.redis, notes }))
+  await section('HTTP', only.has('http'), () => measureHttp(postgres, { ...options, redis: servers.redis, notes }))
+  await section('one at a time', only.has('one-at-a-time'), () =>
+    measureOneAtATime(postgres, { rounds, seconds, adapters: options.oneAtATime, notes }),
+  )
   await section('Redis', only.has('redis') && servers.redis !== undefined, () =>
     measureRedis(postgres, (servers.redis as NonNullable<Servers['redis']>).inMemory, { rounds, seconds, notes }),
   )
@@ -77,6 +82,7 @@ Median (lowest–highest) of ${rounds} rounds; ratios are of turns of the same r
 server, of all processes of the Postgres or Redis behind it.
 `)
   console.log(barsTable(bars))
+  console.log(adapterTables(groups))
   for (const group of groups) console.log(groupTable(group))
   if (growing)
     console.log(
@@ -111,7 +117,7 @@ server, of all processes of the Postgres or Redis behind it.
       postgres: postgres.settings,
       ...{ rounds, secondsPerTurn: seconds, loadAverageBefore, stolenShare: stolen() },
       minutes: Number(((performance.now() - begin) / 60_000).toFixed(1)),
-      bars: barsOf(groups, growing).map((bar) => ({ ...bar, verdict: verdictOn(bar) })),
+      bars: barsOf(groups, growing, fingerprints).map((bar) => ({ ...bar, verdict: verdictOn(bar) })),
       ...{ notes, growing, memory, fingerprints, groups },
     }
   }

@@ -15,11 +15,14 @@ export function verdictOn({ least, most, measured }: Bar): 'met' | 'missed' | 'n
 }
 
 export function barsTable(bars: readonly Bar[]): string {
-  const rows = bars.map((bar) => [
+  const measured = bars.filter((bar) => bar.measured)
+  const rows = measured.map((bar) => [
     bar.what,
     bar.least === undefined ? `≤ ${bar.most}` : `≥ ${bar.least}`,
     shown(bar.measured),
     verdictOn(bar) === 'missed' ? '**missed**' : verdictOn(bar),
   ])
-  return `### Bars\n\n${table(['ratio, within a round', 'bar', 'measured', ''], rows)}\n`
+  const rest = `${bars.length - measured.length} more bars were not measured in this run.`
+  const shownBars = rows.length > 0 ? `### Bars\n\n${table(['within a round', 'bar', 'measured', ''], rows)}\n\n` : ''
+  return `${shownBars}${measured.length < bars.length ? `${rest}\n` : ''}`
 }

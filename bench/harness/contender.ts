@@ -2,6 +2,7 @@
 export interface Sample {
   readonly operations: number
   readonly perSecond: number
+  readonly meanMs: number | null
   readonly p50Ms: number | null
   readonly p99Ms: number | null
   /** Processor time of the process that asks (the Node process, or pgbench), microseconds per operation. */

@@ -23,6 +23,7 @@ export async function closedLoop({ outstanding, seconds }: Turn, serverCpu: CpuM
   return {
     operations,
     perSecond: (1_000 * operations) / elapsedMs,
+    meanMs: latencies.reduce((sum, latency) => sum + latency, 0) / operations,
     ...percentiles(latencies),
     clientCpuMicros: (user + system) / operations,
     serverCpuMicros: perOperation(serverCpu() - serverBefore, operations),

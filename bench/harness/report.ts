@@ -19,11 +19,25 @@ export function column(samples: readonly Sample[] | undefined, name: keyof Sampl
 
 /** How one contender's number relates to another's, within each round. */
 export function ratio(group: Group | undefined, one: string, other: string, name: keyof Sample = 'perSecond'): Spread | null {
-  const ones = group?.samples[one]
-  const others = group?.samples[other]
-  if (!ones || !others) return null
-  const ratios = ones.map((sample, round) => (sample[name] ?? Number.NaN) / (others[round]?.[name] ?? Number.NaN))
-  return ratios.length > 0 && ratios.every(Number.isFinite) ? spread(ratios) : null
+  return within(group, [one, other], name, ([own, others]) => (own as number) / (others as number))
+}
+
+/** By how much one contender's number is above another's, within each round. */
+export function added(group: Group | undefined, one: string, other: string, name: keyof Sample): Spread | null {
+  return within(group, [one, other], name, ([own, others]) => (own as number) - (others as number))
+}
+
+/** What comes out of the same number of some contenders, round by round; null unless all rounds have it of all of them. */
+export function within(
+  group: Group | undefined,
+  contenders: readonly string[],
+  name: keyof Sample,
+  of: (values: readonly number[]) => number,
+): Spread | null {
+  const samples = contenders.map((contender) => group?.samples[contender] ?? [])
+  const rounds = Math.min(...samples.map(({ length }) => length))
+  const values = Array.from({ length: rounds }, (_, round) => of(samples.map((own) => own[round]?.[name] ?? Number.NaN)))
+  return values.length > 0 && values.every(Number.isFinite) ? spread(values) : null
 }
 
 export function groupTable(group: Group): string {

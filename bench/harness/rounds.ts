@@ -11,6 +11,8 @@ interface Match extends Turn {
   readonly contenders: readonly Contender[]
   /** Default: the first contender. */
   readonly reference?: string | undefined
+  /** There is nothing to warm up, or no number to be had. */
+  readonly warm?: boolean
   /** Brings the servers into the same state before each round. */
   prepare?(): Promise<void>
 }
@@ -20,9 +22,9 @@ interface Match extends Turn {
  * The order rotates, so that nobody always follows the same one. A short round before is for warming up, and is not counted.
  */
 export async function interleave(match: Match): Promise<Group> {
-  const { title, outstanding, seconds, rounds, contenders, prepare } = match
+  const { title, outstanding, seconds, rounds, contenders, prepare, warm = false } = match
   const samples: Record<string, Sample[]> = Object.fromEntries(contenders.map(({ name }) => [name, []]))
-  for (let round = 0; round <= rounds; round += 1) {
+  for (let round = warm ? 1 : 0; round <= rounds; round += 1) {
     await prepare?.()
     const isWarmUp = round === 0
     const shift = round % contenders.length

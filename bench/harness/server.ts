@@ -61,7 +61,7 @@ export async function startServer({ small }: { small: boolean }): Promise<BenchS
     reset,
     async stop() {
       await reset()
-      await admin.query('drop table if exists bench_batches')
+      await admin.query('drop table if exists bench_batches, bench_plain')
       await Promise.all(pools.map((made) => made.end()))
       await admin.end()
       await own?.stop()

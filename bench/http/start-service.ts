@@ -3,10 +3,11 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { type CpuMeter, treeCpu } from '../harness/cpu.js'
+import type { Framework, Way } from '../sections/titles.js'
 
 export interface ServiceSettings {
-  readonly framework: 'fastify' | 'express'
-  readonly guard: 'none' | 'oncekey' | 'oncekey with a cache' | 'oncekey behind Redis' | 'express-idempotency' | 'node-idempotency'
+  readonly framework: Framework
+  readonly way: Way
   readonly databaseUrl: string
   readonly redisUrl?: string | undefined
 }
@@ -26,7 +27,7 @@ export async function startService(settings: ServiceSettings): Promise<Service> 
   const gone = once(child, 'exit')
   const ready = once(createInterface(child.stdout), 'line')
   const line = await Promise.race([ready, gone.then(() => undefined)])
-  if (!line) throw new Error(`the service with ${settings.framework} and ${settings.guard} did not start`)
+  if (!line) throw new Error(`the service with ${settings.framework}, ${settings.way}, did not start`)
   return {
     url: `http://127.0.0.1:${line[0]}/orders`,
     cpu: treeCpu(child.pid as number),

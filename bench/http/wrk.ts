@@ -14,6 +14,10 @@ const run = promisify(execFile)
 const script = fileURLToPath(new URL('./orders.lua', import.meta.url))
 const millisecondsPer: Readonly<Record<string, number>> = { us: 0.001, ms: 1, s: 1_000, m: 60_000 }
 
+export type Load = NonNullable<Awaited<ReturnType<typeof findWrk>>>
+
+export const noWrk = (what: string) => `wrk is not on the PATH (on Debian: apt-get install wrk): ${what} is left out.`
+
 /** Drives a service from a process of its own, with one thread: the other core is the service's. Undefined where wrk cannot be had. */
 export async function findWrk() {
   const program = await debianProgram('wrk', ['wrk', 'libluajit-5.1-2']).catch(() => undefined)
@@ -40,6 +44,7 @@ export async function findWrk() {
     return {
       operations,
       perSecond: (Number(/Requests\/sec:\s+([\d.]+)/.exec(stdout)?.[1]) * operations) / answered,
+      meanMs: milliseconds(/^\s+Latency\s+(\S+)/m.exec(stdout)?.[1]),
       p50Ms: percentile(stdout, 50),
       p99Ms: percentile(stdout, 99),
       clientCpuMicros: perOperation(service.cpu() - ownBefore, operations),
@@ -49,6 +54,10 @@ export async function findWrk() {
 }
 
 function percentile(output: string, share: number): number | null {
-  const [, value, unit] = new RegExp(`^\\s+${share}%\\s+([\\d.]+)(us|ms|s|m)`, 'm').exec(output) ?? []
+  return milliseconds(new RegExp(`^\\s+${share}%\\s+(\\S+)`, 'm').exec(output)?.[1])
+}
+
+function milliseconds(text = ''): number | null {
+  const [, value, unit] = /^([\d.]+)(us|ms|s|m)$/.exec(text) ?? []
   return value && unit ? Number(value) * (millisecondsPer[unit] as number) : null
 }

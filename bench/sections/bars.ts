@@ -2,19 +2,20 @@ import type { Bar } from '../harness/bars.js'
 import type { Group, Sample } from '../harness/contender.js'
 import { ratio } from '../harness/report.js'
 import { spread } from '../layout/summary.js'
+import { adapterBars, loneBars, peerBars, requestBars } from './bars-http.js'
+import { type Fingerprints, ofJson } from './fingerprint.js'
 import { type Growing, growthNames } from './growth.js'
-import { httpNames } from './http.js'
 import { type Kept, peerNames } from './peers.js'
 import { pgbenchNames } from './pgbench.js'
 import { storeNames } from './store.js'
-import { growthTitle, type HttpMode, httpTitle, storeTitle, twoStepTitle } from './titles.js'
+import { growthTitle, storeTitle, twoStepTitle } from './titles.js'
 import { twoStepNames } from './two-step.js'
 
 /** A request that is alone is promised to be within 5 % of the path without batches. */
 const tolerance = 0.05
 
 /** What was promised, beside what this run measured. */
-export function barsOf(groups: readonly Group[], growing: Growing | undefined): Bar[] {
+export function barsOf(groups: readonly Group[], growing: Growing | undefined, fingerprints: Fingerprints | undefined): Bar[] {
   const bars: Bar[] = []
   const within = (title: string, one: string, other: string, name?: keyof Sample) =>
     ratio(
@@ -61,44 +62,29 @@ export function barsOf(groups: readonly Group[], growing: Growing | undefined): 
     { what: `two steps, p50: ${oncekey} / ${dbos}, one at a time`, most: 0.25, measured: within(twoStepTitle(1), oncekey, dbos, 'p50Ms') },
   )
 
-  const { fastify, fastifyOncekey, fastifyCached, express, expressOncekey } = httpNames
-  const http = (framework: 'Fastify' | 'Express', mode: HttpMode, connections: number, least: number) => {
-    const title = httpTitle(framework, mode, connections)
-    const [guarded, bare] = framework === 'Fastify' ? [fastifyOncekey, fastify] : [expressOncekey, express]
-    bars.push({ what: `${title}: with oncekey / bare`, least, measured: within(title, guarded, bare) })
-  }
-  http('Fastify', 'new', 64, 0.65)
-  http('Fastify', 'new', 256, 0.9)
-  for (const connections of [64, 256]) http('Express', 'new', connections, 0.9)
-  for (const framework of ['Fastify', 'Express'] as const) {
-    for (const connections of [64, 256]) http(framework, 'replay', connections, 0.95)
-  }
-  for (const connections of [64, 256]) {
-    const title = httpTitle('Fastify', 'replay', connections)
-    bars.push({ what: `${title}: with oncekey and an answer cache / bare`, least: 0.95, measured: within(title, fastifyCached, fastify) })
-  }
-
-  // "Level", and "clearly ahead".
-  for (const [connections, least] of [
-    [64, 1],
-    [256, 1.1],
-  ] as const) {
-    const beside = (framework: 'Fastify' | 'Express', peer: string) => {
-      const title = httpTitle(framework, 'new', connections)
-      const measured = within(title, framework === 'Fastify' ? fastifyOncekey : expressOncekey, peer)
-      bars.push({ what: `${title}: with oncekey / ${peer.slice(framework.length + 2)}`, least, measured })
-    }
-    beside('Fastify', httpNames.fastifyNodeIdempotency)
-    beside('Fastify', httpNames.fastifyNodeIdempotencyAlways)
-    beside('Express', httpNames.expressIdempotency)
-  }
-
+  bars.push(...requestBars(groups), ...peerBars(groups), ...adapterBars(groups), ...loneBars(groups))
   bars.push({
     what: `fresh table that grows to ${(growing?.rows ?? 1_000_000).toLocaleString('en')} keys: rate of its slowest tenth / of its second`,
     // "Keeps its rate": a little less is noise, and a plan that has gone stale makes it a hundredth.
     least: 0.8,
     measured: growing ? spread([growing.rates.min]) : null,
   })
+  for (const [size, most] of [
+    [1_000, 12],
+    [10_000, 100],
+  ] as const) {
+    const measured = fingerprints?.['application/json']?.[size]
+    const plain = fingerprints?.[ofJson]?.[size]
+    const what = `fingerprint of ${size.toLocaleString('en')} bytes of JSON`
+    bars.push(
+      { what: `${what}, CPU µs`, most, measured: measured ?? null },
+      {
+        what: `${what} / JSON.parse and JSON.stringify of it`,
+        most: 1,
+        measured: measured && plain ? spread([measured.median / plain.median]) : null,
+      },
+    )
+  }
   const { empty, full } = growthNames
   bars.push({ what: 'time, 10 M stored keys / none', most: 1.2, measured: within(growthTitle(10_000_000), empty, full) })
   return bars

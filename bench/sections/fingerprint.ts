@@ -5,28 +5,38 @@ import type { Rounds } from '../harness/rounds.js'
 import { type Spread, spread } from '../layout/summary.js'
 
 const sizes = [100, 1_000, 10_000, 100_000]
-const kinds = { 'application/json': orderOf, 'application/octet-stream': randomBytes } as const
+/** What a service does with JSON in any case. */
+export const ofJson = 'JSON.parse and JSON.stringify'
 
-/** Microseconds of processor time for one fingerprint, by media type and by size of the body in bytes. */
+/** Microseconds of processor time for one fingerprint, by what it is of and by size of the body in bytes. */
 export type Fingerprints = Readonly<Record<string, Readonly<Record<number, Spread>>>>
 
 /** What a fingerprint costs the process that takes it. There is nothing to wait for, so its processor time is all of it. */
 export function measureFingerprints({ rounds, seconds }: Rounds): Fingerprints {
   const fingerprint = createFingerprinter()
+  const of = (mediaType: string, body: Buffer) => {
+    const request = { method: 'POST', path: '/orders', mediaType, body }
+    return () => fingerprint(request)
+  }
+  const subjects: Readonly<Record<string, (size: number) => () => unknown>> = {
+    'application/json': (size) => of('application/json', orderOf(size)),
+    [ofJson]: (size) => {
+      const body = orderOf(size)
+      return () => JSON.stringify(JSON.parse(body.toString()))
+    },
+    'application/octet-stream': (size) => of('application/octet-stream', randomBytes(size)),
+  }
   const millisecondsPerTurn = (1_000 * seconds) / sizes.length
-  return Object.fromEntries(
-    Object.entries(kinds).map(([mediaType, bodyOf]) => [
-      mediaType,
-      Object.fromEntries(
-        sizes.map((size) => {
-          const request = { method: 'POST', path: '/orders', mediaType, body: bodyOf(size) }
-          const turn = () => microsPerCall(() => fingerprint(request), millisecondsPerTurn)
-          turn()
-          return [size, spread(Array.from({ length: rounds }, turn))]
-        }),
-      ),
-    ]),
-  )
+  const measured: Record<string, Record<number, Spread>> = {}
+  for (const size of sizes) {
+    const turns = Object.entries(subjects).map(([name, subjectOf]) => ({ name, call: subjectOf(size), micros: [] as number[] }))
+    // The first round is for warming up.
+    for (let round = 0; round <= rounds; round += 1) {
+      for (const { call, micros } of turns) micros.push(microsPerCall(call, millisecondsPerTurn))
+    }
+    for (const { name, micros } of turns) measured[name] = { ...measured[name], [size]: spread(micros.slice(1)) }
+  }
+  return measured
 }
 
 function microsPerCall(call: () => unknown, milliseconds: number): number {

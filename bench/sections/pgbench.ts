@@ -1,12 +1,5 @@
-import { execFile } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { promisify } from 'node:util'
-import { debianProgram } from '../../test/support/debian-program.js'
 import type { Contender, Sample } from '../harness/contender.js'
-import { endedChildrenCpu } from '../harness/cpu.js'
-import { perOperation } from '../harness/load.js'
+import { findPgbench, noPgbench, type Protocol, scriptFile } from '../harness/pgbench.js'
 import type { BenchServer } from '../harness/server.js'
 import { type Captured, captureStatements } from './captured-statements.js'
 
@@ -16,14 +9,9 @@ export const pgbenchNames = {
   batched: 'pgbench, batches of 64, prepared',
 } as const
 
-/** As the store sends its statements by default, and as it does behind a pooler. */
-const protocols = { prepared: 'prepared', unprepared: 'extended' } as const
-type Protocol = keyof typeof protocols
-
 const rowsPerBatch = 64
 /** More than any machine claims in a second, so that a turn has enough. */
 const batchesPerSecond = 3_000
-const run = promisify(execFile)
 
 interface Script {
   /** Parameters of pgbench: the file, and the values of its variables. */
@@ -33,10 +21,9 @@ interface Script {
 
 /** The store's own statements, without Node: what a program that does nothing else gets out of the same server. */
 export async function pgbenchContenders(server: BenchServer, { seconds }: { seconds: number }): Promise<Contender[] | string> {
-  const program = await debianProgram('pgbench', ['postgresql']).catch(() => undefined)
-  if (!program) return 'pgbench is not on the PATH (on Debian: apt-get install postgresql): what is measured against it is left out.'
-  const folder = mkdtempSync(join(tmpdir(), 'oncekey-pgbench-'))
-  process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
+  const found = await findPgbench(server)
+  if (!found) return noPgbench
+  const pgbench = found
   const batches = Math.ceil(batchesPerSecond * seconds)
   await createBatches(server, batches)
   const single = await script('single', 1, 'md5(:number)', ['\\set number random(1, 9000000000000000000)'])
@@ -64,50 +51,32 @@ export async function pgbenchContenders(server: BenchServer, { seconds }: { seco
   ]
 
   async function script(name: string, rows: number, unique: string, head: readonly string[]): Promise<Script> {
-    const file = join(folder, `${name}.sql`)
     const definitions: string[] = []
     const statements = (await captureStatements(server, rows)).map((captured) => bind(captured, unique, definitions))
-    writeFileSync(file, `${[...head, ...statements].join('\n')}\n`)
-    return { parameters: ['-f', file, ...definitions.flatMap((definition) => ['-D', definition])], rows }
-  }
-
-  async function pgbench(protocol: Protocol, parameters: readonly string[]): Promise<string> {
-    const { path, env } = program as NonNullable<typeof program>
-    const { stdout } = await run(path, ['-n', '-M', protocols[protocol], ...parameters, server.url], { env, maxBuffer: 16 * 1024 * 1024 })
-    return stdout
+    return {
+      parameters: ['-f', scriptFile(name, [...head, ...statements]), ...definitions.flatMap((definition) => ['-D', definition])],
+      rows,
+    }
   }
 
   /** That it does what the store does: as many keys are finished as there are rows in it. */
   async function checkScript({ parameters, rows }: Script, more: readonly string[]): Promise<void> {
     await server.reset()
-    await pgbench('prepared', [...parameters, ...more, '-c', '1', '-t', '2'])
+    await pgbench.run('prepared', [...parameters, ...more, '-c', '1', '-t', '2'])
     const { rows: found } = await server.admin.query(
       `select count(*)::integer as finished from oncekey.keys where state = 'complete' and length(answer_body) = 300`,
     )
     if (found[0].finished !== 2 * rows) throw new Error(`pgbench finished ${found[0].finished} keys, and not ${2 * rows}`)
   }
 
-  async function measure(
+  function measure(
     { parameters, rows }: Script,
     protocol: Protocol,
     clients: number,
     seconds: number,
     more: readonly string[],
   ): Promise<Sample> {
-    const cpuBefore = endedChildrenCpu()
-    const serverBefore = server.cpu()
-    const threads = Math.min(2, clients)
-    const length = Math.max(1, Math.round(seconds))
-    const output = await pgbench(protocol, [...parameters, ...more, '-c', String(clients), '-j', String(threads), '-T', String(length)])
-    const operations = rows * Number(/actually processed: (\d+)/.exec(output)?.[1])
-    return {
-      operations,
-      perSecond: rows * Number(/^tps = ([\d.]+)/m.exec(output)?.[1]),
-      p50Ms: null,
-      p99Ms: null,
-      clientCpuMicros: perOperation(endedChildrenCpu() - cpuBefore, operations),
-      serverCpuMicros: perOperation(server.cpu() - serverBefore, operations),
-    }
+    return pgbench.sample(protocol, [...parameters, ...more], { clients, seconds, rows })
   }
 }
 

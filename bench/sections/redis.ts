@@ -10,9 +10,9 @@ import { interleave, type Rounds } from '../harness/rounds.js'
 import type { BenchServer } from '../harness/server.js'
 import { type Service, startService } from '../http/start-service.js'
 import { warmUp } from '../http/warm-up.js'
-import { findWrk } from '../http/wrk.js'
+import { findWrk, noWrk } from '../http/wrk.js'
 import { claimOf } from './store.js'
-import { redisHttpTitle, redisTitle } from './titles.js'
+import { redisHttpTitle, redisTitle, type Way } from './titles.js'
 
 const redisNames = {
   postgres: 'postgresStore',
@@ -83,13 +83,13 @@ async function atTheStore(server: BenchServer, redis: Redis, { rounds, seconds }
 async function overHttp(server: BenchServer, redis: Redis, { rounds, seconds, notes }: Rounds & { notes: string[] }): Promise<Group[]> {
   const load = await findWrk()
   if (!load) {
-    notes.push('wrk is not on the PATH (on Debian: apt-get install wrk): replays over HTTP with and without Redis are left out.')
+    notes.push(noWrk('what is replayed over HTTP with and without Redis'))
     return []
   }
-  const start = async (name: string, guard: 'none' | 'oncekey' | 'oncekey behind Redis', cpu: CpuMeter) =>
-    [name, await startService({ framework: 'fastify', guard, databaseUrl: server.url, redisUrl: redis.url }), cpu] as const
+  const start = async (name: string, way: Way, cpu: CpuMeter) =>
+    [name, await startService({ framework: 'fastify', way, databaseUrl: server.url, redisUrl: redis.url }), cpu] as const
   const services: (readonly [string, Service, CpuMeter])[] = [
-    await start(redisNames.bare, 'none', unknownCpu),
+    await start(redisNames.bare, 'bare', unknownCpu),
     await start(redisNames.httpPostgres, 'oncekey', server.cpu),
     await start(redisNames.httpFilter, 'oncekey behind Redis', both(server.cpu, redis.cpu)),
   ]

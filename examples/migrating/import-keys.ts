@@ -56,10 +56,10 @@ export async function importKeys<Tx>(once: Once<Tx>, database: Connection<Tx>, {
   }
 }
 
-/** The old code stored the header as it came. Quotes, escapes and parameters behind the key are no part of it, as the server reads it. */
+/** The old code stored the header as it came. Quotes, escapes and parameters behind the quotes are no part of the key, as the server reads it. */
 function keyOf(header: string): string {
   const quoted = /^"((?:[^"\\]|\\.)*)"(?:;.*)?$/.exec(header)?.[1]
-  return quoted === undefined ? header.replace(/;.*$/, '') : quoted.replace(/\\(.)/g, '$1')
+  return quoted === undefined ? header : quoted.replace(/\\(.)/g, '$1')
 }
 
 /** For a person: nobody else knows how far it came. `npx oncekey list --state parked` has them then. */

@@ -10,8 +10,10 @@ import { type Redis, startRedis } from './harness/redis.js'
 import { groupTable, shown } from './harness/report.js'
 import { interleave, mostFirst } from './harness/rounds.js'
 import { type BenchServer, startServer } from './harness/server.js'
+import type { Spread } from './layout/summary.js'
 import { adapterTables } from './sections/adapter-table.js'
 import { barsOf } from './sections/bars.js'
+import { engineLine, measureEngine } from './sections/engine.js'
 import { type Fingerprints, fingerprintTable, measureFingerprints } from './sections/fingerprint.js'
 import { type Growing, measureGrowth } from './sections/growth.js'
 import { measureHttp } from './sections/http.js'
@@ -44,6 +46,7 @@ async function main(options: Options) {
   let growing: Growing | undefined
   let memory: Memory | undefined
   let fingerprints: Fingerprints | undefined
+  let engine: Spread | undefined
   const postgres = await startServer({ small: quick })
   const servers: Servers = { postgres, redis: only.has('peers') || only.has('redis') ? await startRedisServers(notes) : undefined }
 
@@ -71,6 +74,10 @@ async function main(options: Options) {
     fingerprints = measureFingerprints({ rounds, seconds })
     return []
   })
+  await section('engine', only.has('engine'), async () => {
+    engine = await measureEngine({ rounds, seconds })
+    return []
+  })
   await servers.redis?.inMemory.stop()
   await servers.redis?.always.stop()
   await postgres.stop()
@@ -90,6 +97,7 @@ server, of all processes of the Postgres or Redis behind it.
     )
   if (memory) console.log(memoryTable(memory))
   if (fingerprints) console.log(fingerprintTable(fingerprints))
+  if (engine) console.log(engineLine(engine))
   for (const note of notes) console.log(`- ${note}`)
   console.log(`\n\`\`\`json\n${JSON.stringify({ ...setting, notes: undefined, groups: undefined }, null, 2)}\n\`\`\``)
   if (options.output) console.error(`Wrote ${options.output} after ${setting.minutes} minutes`)
@@ -118,7 +126,7 @@ server, of all processes of the Postgres or Redis behind it.
       ...{ rounds, secondsPerTurn: seconds, loadAverageBefore, stolenShare: stolen() },
       minutes: Number(((performance.now() - begin) / 60_000).toFixed(1)),
       bars: barsOf(groups, growing, fingerprints).map((bar) => ({ ...bar, verdict: verdictOn(bar) })),
-      ...{ notes, growing, memory, fingerprints, groups },
+      ...{ notes, growing, memory, fingerprints, engine, groups },
     }
   }
 }

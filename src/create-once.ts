@@ -11,7 +11,6 @@ import { sealedStore } from './core/sealed-store.js'
 import type { AuditEntry, Store } from './core/store.js'
 import { AnswerCache } from './engine/answer-cache.js'
 import { boundedStore } from './engine/bounded-store.js'
-import { Deadlines } from './engine/deadlines.js'
 import { type Logger, logTo } from './engine/event-log.js'
 import { type OnceEvent, reporter } from './engine/events.js'
 import { type ExecuteOptions, execute } from './engine/execute.js'
@@ -191,7 +190,6 @@ export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
   const omitted = omittedAnswers(report, maxAnswerBytes, logger !== undefined)
   // Always: what was sealed once is opened or refused, and never sent to a client as it is.
   const store = sealedStore(boundedStore(options.store, clock), options.encryption)
-  const deadlines = new Deadlines(clock)
   const withdrawals = new Withdrawals(store, clock)
   const onEnqueued = new Set<(ref: KeyRef) => void>()
   const onStaged = new Set<() => void>()
@@ -199,11 +197,10 @@ export function createOnce<Tx = never>(options: OnceOptions<Tx>): Once<Tx> {
     store,
     clock,
     random,
-    deadlines,
     report,
     reportWorker,
     span: telemetry && guardedSpan(telemetry),
-    leaseKeeper: new LeaseKeeper({ store, clock, random, deadlines, report, apart: telemetry && guardedApart(telemetry) }),
+    leaseKeeper: new LeaseKeeper({ store, clock, random, report, apart: telemetry && guardedApart(telemetry) }),
     running: new RunningWork(clock),
     withdrawals,
     answers: answerCache === undefined ? undefined : new AnswerCache(clock, answerCache.maxBytes),

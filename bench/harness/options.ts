@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util'
 import { type Framework, frameworks, type HttpMode, httpModes } from '../sections/titles.js'
 
-const sections = ['store', 'pgbench', 'http', 'one-at-a-time', 'peers', 'redis', 'growth', 'memory', 'fingerprint'] as const
+const sections = ['store', 'pgbench', 'http', 'one-at-a-time', 'peers', 'redis', 'growth', 'memory', 'fingerprint', 'engine'] as const
 type SectionName = (typeof sections)[number]
 
 export const usage = `npm run bench -- [options]
@@ -15,7 +15,7 @@ export const usage = `npm run bench -- [options]
   --outstanding 1,64     requests outstanding at the store (default: 1,16,64,256,1024)
   --rows 0,1000000       stored keys in the growth section (default: 1000000,10000000)
   --output FILE          where the JSON goes (default: bench/results/bench.json)
-  --quick                smoke run: store, pgbench, http, memory and fingerprint with tiny numbers, no file
+  --quick                smoke run: store, pgbench, http, memory, fingerprint and engine with tiny numbers, no file
 Starts a Postgres of its own, or uses the one in DATABASE_URL; its oncekey.keys is emptied.`
 
 export interface Options {
@@ -41,7 +41,7 @@ const whole = {
 } as const
 const look = { ...whole, connections: '64', rounds: '3', seconds: '2', output: undefined }
 const smoke = {
-  sections: ['store', 'pgbench', 'http', 'memory', 'fingerprint'],
+  sections: ['store', 'pgbench', 'http', 'memory', 'fingerprint', 'engine'],
   modes: ['replay'],
   ...{ connections: '64', rounds: '1', seconds: '1', outstanding: '1,64', rows: '20000' },
   output: undefined,

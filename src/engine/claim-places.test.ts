@@ -5,7 +5,6 @@ import { memoryStore } from '../stores/memory/index.js'
 import { manualClock } from '../testing/manual-clock.js'
 import { aClaim } from '../testing/store-cases/store-case.js'
 import { claimKey } from './claim.js'
-import { Deadlines } from './deadlines.js'
 import type { EngineParts } from './parts.js'
 import { RunningWork } from './running-work.js'
 import { Withdrawals } from './withdrawals.js'
@@ -40,7 +39,6 @@ function setup({ most }: { most?: number } = {}) {
     clock,
     report() {},
     storeTimeoutMs: 1_000,
-    deadlines: new Deadlines(clock),
     running: new RunningWork(clock),
     withdrawals,
     random: { uuid: () => crypto.randomUUID(), fraction: () => 0.5 },

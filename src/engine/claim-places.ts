@@ -32,13 +32,14 @@ export class ClaimPlaces {
     return true
   }
 
-  /** Rejects at the limit, with an error that says that nothing was sent. */
-  wait({ timeoutMs }: Limit): Promise<void> {
+  /** Resolves with what is left of the limit. Rejects at the limit, with an error that says that nothing was sent. */
+  wait({ timeoutMs }: Limit): Promise<Limit> {
+    const until = this.#clock.monotonic() + timeoutMs
     return new Promise((resolve, reject) => {
       const waiting: Waiting = {
-        begin() {
+        begin: () => {
           cancel()
-          resolve()
+          resolve({ timeoutMs: Math.max(1, until - this.#clock.monotonic()) })
         },
       }
       const giveUp = () => {

@@ -7,7 +7,6 @@ import { memoryStore } from '../stores/memory/index.js'
 import { manualClock } from '../testing/manual-clock.js'
 import { aClaim, aFinish, again, anAnswer, fingerprintOf, leaseMs, take } from '../testing/store-cases/store-case.js'
 import { claimKey } from './claim.js'
-import { Deadlines } from './deadlines.js'
 import type { OnceEvent } from './events.js'
 import type { ExecuteOptions } from './execute.js'
 import type { EngineParts } from './parts.js'
@@ -30,7 +29,6 @@ async function setup({ storeTimeoutMs = 5 * second } = {}) {
     clock,
     report,
     storeTimeoutMs,
-    deadlines: new Deadlines(clock),
     running: new RunningWork(clock),
     withdrawals: new Withdrawals(store, clock),
     random: { uuid: () => crypto.randomUUID(), fraction: () => 0.5 },

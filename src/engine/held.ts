@@ -13,7 +13,7 @@ import { type Claimed, claimKey } from './claim.js'
 import { type Holding, leaseLost } from './lease-keeper.js'
 import { type Outcome, outcomeOf } from './outcome.js'
 import type { EngineParts } from './parts.js'
-import { type Patience, PatientCall, patiently } from './patience.js'
+import { type Patience, patiently } from './patience.js'
 import type { Underway } from './running-work.js'
 import type { SpanAttributes } from './telemetry.js'
 
@@ -203,51 +203,28 @@ export function whileCertain({ parts: { clock, storeTimeoutMs }, holding }: Held
 }
 
 /** Stores what the work came to. Throws if the key is lost already. */
-export function storeAnswer<R extends Answer>(held: Held, answer: R, steps: readonly StepRecord[] = []): Promise<Outcome<R>> {
-  if (held.holding.isLost()) throw leaseLost()
-  const finishing = new Finishing(held, answer, steps)
+export async function storeAnswer<R extends Answer>(held: Held, given: R, steps: readonly StepRecord[] = []): Promise<Outcome<R>> {
+  const { parts, claim, lease, policy, holding } = held
+  if (holding.isLost()) throw leaseLost()
+  const finish: KeyFinish = { lease, state: 'complete', answer: parts.keep(claim, given), retention: policy.retention, steps }
+  const answer = given as Reply<BodyOf<R>>
+  const executed = { kind: 'executed', answer, incarnation: lease.incarnation } as const
   crashPoint('finish:before')
-  held.holding.ending()
-  return finishing.begin()
-}
-
-class Finishing<R extends Answer> extends PatientCall<WriteResult, Outcome<R>> {
-  readonly #held: Held
-  readonly #answer: Reply<BodyOf<R>>
-  readonly #finish: KeyFinish
-
-  constructor(held: Held, answer: R, steps: readonly StepRecord[]) {
-    super(held.parts)
-    const { parts, claim, lease, policy } = held
-    this.#held = held
-    this.#answer = answer as Reply<BodyOf<R>>
-    this.#finish = { lease, state: 'complete', answer: parts.keep(claim, answer), retention: policy.retention, steps }
+  holding.ending()
+  let result: WriteResult
+  try {
+    result = await patiently((limit) => parts.store.keyFinish(finish, limit), whileCertain(held), parts)
+  } catch (error) {
+    parts.report(claim, { type: 'answer-not-stored', error, durationMs: ranForMs(held) })
+    return { ...executed, stored: false, error }
   }
-
-  protected override patience(): Patience {
-    return whileCertain(this.#held)
+  crashPoint('finish:after')
+  if (result === 'lost') {
+    holding.tellLost()
+    throw leaseLost()
   }
-
-  protected override send(limit: Limit): Promise<WriteResult> {
-    return this.#held.parts.store.keyFinish(this.#finish, limit)
-  }
-
-  protected override answered(result: WriteResult): Outcome<R> {
-    const { parts, claim, lease, holding } = this.#held
-    crashPoint('finish:after')
-    if (result === 'lost') {
-      holding.tellLost()
-      throw leaseLost()
-    }
-    parts.report(claim, { type: 'finished', status: this.#answer.status, durationMs: ranForMs(this.#held), committed: true })
-    return { kind: 'executed', answer: this.#answer, incarnation: lease.incarnation, stored: true }
-  }
-
-  protected override failed(error: unknown): Outcome<R> {
-    const { parts, claim, lease } = this.#held
-    parts.report(claim, { type: 'answer-not-stored', error, durationMs: ranForMs(this.#held) })
-    return { kind: 'executed', answer: this.#answer, incarnation: lease.incarnation, stored: false, error }
-  }
+  parts.report(claim, { type: 'finished', status: answer.status, durationMs: ranForMs(held), committed: true })
+  return { ...executed, stored: true }
 }
 
 export interface Failure {

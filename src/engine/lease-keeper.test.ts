@@ -3,7 +3,6 @@ import { type Clock, systemClock } from '../core/clock.js'
 import { OncekeyError } from '../core/errors.js'
 import type { LeaseRenewal, LeaseStanding, Store } from '../core/store.js'
 import { manualClock } from '../testing/manual-clock.js'
-import { Deadlines } from './deadlines.js'
 import { type HoldOptions, LeaseKeeper } from './lease-keeper.js'
 
 const second = 1_000
@@ -24,7 +23,6 @@ function setup(answers: Answers = renewAll, clock: Clock = manualClock()) {
   const keeper = new LeaseKeeper({
     store: { keyHeartbeat },
     clock,
-    deadlines: new Deadlines(clock),
     random: { uuid: () => 'uuid', fraction: () => 0.5 },
     report: ({ key }, { type }) => events.push({ key, type }),
   })

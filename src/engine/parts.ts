@@ -5,7 +5,6 @@ import type { KeyRef } from '../core/key.js'
 import type { Policy, PolicyOptions } from '../core/policy.js'
 import type { KeyStore, Store } from '../core/store.js'
 import type { AnswerCache } from './answer-cache.js'
-import type { Deadlines } from './deadlines.js'
 import type { Report, ReportWorker } from './events.js'
 import type { LeaseKeeper } from './lease-keeper.js'
 import type { RunningWork } from './running-work.js'
@@ -17,8 +16,6 @@ export interface EngineParts {
   readonly store: KeyStore & Pick<Store, 'upkeep' | 'outbox' | 'turns'>
   readonly clock: Clock
   readonly random: Random
-  /** Of the calls of the store that are waited for. */
-  readonly deadlines: Deadlines
   readonly report: Report
   readonly reportWorker: ReportWorker
   /** Undefined without telemetry: then nothing is wrapped. */

@@ -2,7 +2,6 @@ import { afterEach, describe, expect, test, vi } from 'vitest'
 import { systemClock } from '../core/clock.js'
 import { type ErrorCode, OncekeyError } from '../core/errors.js'
 import { manualClock } from '../testing/manual-clock.js'
-import { Deadlines } from './deadlines.js'
 import { patiently } from './patience.js'
 
 const trouble = (code: ErrorCode) => new OncekeyError(code, 'trouble')
@@ -30,7 +29,7 @@ function setup({ fraction = 0.5 } = {}) {
     },
   }
   const random = { uuid: () => 'uuid', fraction: () => fraction }
-  const parts = { clock: watched, random, deadlines: new Deadlines(watched) }
+  const parts = { clock: watched, random }
   const pass = async (ms: number, step = 25) => {
     for (let left = ms; left > 0; left -= step) {
       clock.advance(Math.min(step, left))
@@ -204,7 +203,7 @@ describe('patiently', () => {
       },
     }
     const random = { uuid: () => 'uuid', fraction: () => 0.01 }
-    await patiently(call, { until: systemClock.monotonic() + 60_000, tries: 2 }, { clock, random, deadlines: new Deadlines(clock) })
+    await patiently(call, { until: systemClock.monotonic() + 60_000, tries: 2 }, { clock, random })
     // The deadline of the first try, the wait for the second, the deadline of the second.
     expect(heldOpen[1]).toBe(true)
   })

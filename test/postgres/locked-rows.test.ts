@@ -81,7 +81,9 @@ test('takes the key from a handler past its maxRun, although its process is aliv
     return reply(200, { by: 'the one that hung' })
   })
   await waitUntil('its time is up', () => reason)
-  // No heartbeat comes any more. The ten minutes of its lease pass for the database.
+  // The last heartbeat may have been sent a moment before.
+  await waitUntil('no heartbeat is on its way', () => pool.idleCount === pool.totalCount)
+  // No other one comes. The ten minutes of its lease pass for the database.
   await pool.query(`update oncekey.keys set locked_until = clock_timestamp() where tenant = 'max-run'`)
   const taken = await once.execute(request, () => reply(200, { by: 'the next one' }))
   if (taken.kind !== 'executed') throw new Error(taken.kind)

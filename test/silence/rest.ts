@@ -8,14 +8,21 @@ export interface AtRest {
   readonly heapBytes: number
 }
 
+/** On a machine that does much else, too. */
+const warmUpMs = 120_000
+
 /** Serves until all code has been compiled and all connections were used, and returns what the service holds then. */
 export async function warmedUp(service: Service, requests = 200): Promise<AtRest> {
   await service.load(`warm-${crypto.randomUUID()}`, 8)
   let count = 0
-  await waitUntil('it is warm', async () => {
-    count += (await service.ended()).length
-    return count >= requests
-  })
+  await waitUntil(
+    'it is warm',
+    async () => {
+      count += (await service.ended()).length
+      return count >= requests
+    },
+    warmUpMs,
+  )
   await service.endLoad()
   await allEnded(service)
   await idlePool(service)

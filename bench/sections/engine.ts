@@ -1,5 +1,5 @@
-import { createOnce, reply, type Store } from '../../src/index.js'
-import { memoryStore } from '../../src/stores/memory/index.js'
+import { createOnce, reply, type Store } from 'oncekey'
+import { memoryStore } from 'oncekey/memory'
 import { shown } from '../harness/report.js'
 import type { Rounds } from '../harness/rounds.js'
 import { type Spread, spread } from '../layout/summary.js'

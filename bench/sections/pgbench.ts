@@ -87,6 +87,8 @@ function bind({ text, parameters }: Captured, unique: string, definitions: strin
     const { type, varies, value } = parameter
     if (varies) return `(${unique}::${type})`
     if (value === null) return `(null::${type})`
+    // pgbench has no variables without characters.
+    if (value === '') return `(''::${type})`
     const name = `value_${definitions.length}`
     definitions.push(`${name}=${value instanceof Uint8Array ? `\\x${Buffer.from(value).toString('hex')}` : value}`)
     return `(:${name}::${type})`

@@ -130,6 +130,49 @@ test('the status of a large request does not read it, and a worker reads it once
   expect(requestsRead()).toBe(1)
 })
 
+/** Names as long as they may be, but for few characters, and no two alike. */
+const longName = (index: number) => `${index}-`.padEnd(250, 'n')
+
+test('background work on many keys and jobs with long names returns little', async () => {
+  const { store, heaviest, written } = setup()
+  const { outbox, upkeep } = store
+  const tenant = longName(0)
+  const claims = Array.from({ length: 1_200 }, (_, index) => aClaim({ tenant, scope: longName(1), key: longName(index), leaseMs: 1 }))
+  for (let at = 0; at < claims.length; at += 200) await Promise.all(claims.slice(at, at + 200).map((claim) => take(store, claim)))
+  await new Promise((resolve) => setTimeout(resolve, 5))
+  written.length = 0
+  const sweep = await upkeep.keysSweep({ holder: crypto.randomUUID(), turnMs: 1_000, limit: 5_000 })
+  const swept = sweep.turn ? sweep.swept.filter((key) => key.tenant === tenant) : []
+  expect(new Set(swept.map(({ scope, key, to }) => `${scope} ${key} ${to}`))).toEqual(
+    new Set(claims.map(({ scope, key }) => `${scope} ${key} pending`)),
+  )
+  expect(heaviest()).toBeLessThanOrEqual(most)
+
+  await database.pool.query(`update oncekey.keys set expires_at = now() - interval '2 days' where tenant = $1`, [tenant])
+  const ended = new Set<string>()
+  for (let more = true; more; ) {
+    const some = await upkeep.keysTimeOut({ limit: 500 })
+    for (const { key, to } of some) ended.add(`${key} ${to}`)
+    more = some.length > 0
+  }
+  expect(ended).toEqual(new Set(claims.map(({ key }) => `${key} parked`)))
+  expect(heaviest()).toBeLessThanOrEqual(most)
+
+  await database.pool.query(
+    `insert into oncekey.jobs (tenant, id, key_id, incarnation, name, payload, staged_at, due_at)
+     select $1, gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'mail', repeat('1', 200), now(), now() from generate_series(1, 600)`,
+    ['tenant'],
+  )
+  const token = crypto.randomUUID()
+  const taken = []
+  for (let takes = 0; takes < 3; takes += 1)
+    taken.push(...(await outbox.jobsTake({ token, leaseMs: 60_000, limit: 200, heldByDead: true })).jobs)
+  expect(taken).toHaveLength(600)
+  const settled = await outbox.jobsSettle({ jobs: taken.map(({ id }) => ({ tenant: 'tenant', id, token, as: 'delivered' })) })
+  expect(settled.every((result) => result === 'done')).toBe(true)
+  expect(heaviest()).toBeLessThanOrEqual(most)
+})
+
 test('local work replays a large answer inside its transaction', async () => {
   const { store, heaviest } = setup()
   const once = createOnce({ store, maxAnswerBytes: 4_000_000 })

@@ -61,7 +61,7 @@ export function postgresOperator<Tx>(connection: Connection<Tx>, { schema = 'onc
   const release = keyReleaseByHand(tables)
   const resolve = keyResolve(tables)
   const takeBack = keysTakeBack(tables)
-  const stuck = `select tenant, id::text as id from ${tables.keys} where state = 'processing' and locked_until <= clock_timestamp()`
+  const stuck = `select tenant, id::text as id, scope, key from ${tables.keys} where state = 'processing' and locked_until <= clock_timestamp()`
   const listJobs = jobsList(tables)
   const storyOfJob = jobStory(tables)
   const resolveJobs = jobsResolveByHand(tables)

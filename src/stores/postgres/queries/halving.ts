@@ -1,5 +1,8 @@
 import { isImpatience, isSerializationFailure, translated } from '../driver-errors.js'
 
+/** A statement that writes returns at most 64 KiB: so many rows if each of them returns an id and little more. */
+const mostRows = 500
+
 /** From so many failures on, what is left is tried once more and not halved again: a call must end long before its caller's deadline. */
 const mostFailures = 100
 
@@ -10,14 +13,15 @@ export interface Halved<Item, Result> {
 }
 
 /**
- * Writes many rows in one statement. If that fails because of one of them, such as by a trigger of the user's, the list is halved until that row is
- * alone, and all others are written.
+ * Writes many rows in as few statements as may be. If one fails because of one of its rows, such as by a trigger of the user's, its rows are halved
+ * until that row is alone, and all others are written.
  */
 export async function byHalves<Item, Result>(
   items: readonly Item[],
   write: (items: readonly Item[]) => Promise<Result>,
 ): Promise<Halved<Item, Result>> {
-  const parts = [items]
+  const parts: (readonly Item[])[] = []
+  for (let at = 0; at < items.length; at += mostRows) parts.unshift(items.slice(at, at + mostRows))
   const results: Result[] = []
   const refused: { items: readonly Item[]; error: unknown }[] = []
   let failures = 0

@@ -12,8 +12,11 @@ export const deadMs = `round(${epochMs('job.dead_at')})`
 /** From when on a job could have been delivered. One that was tried has a later `due_at`, so it counts from its staging. */
 export const deliverableSince = `case when attempts = 0 then greatest(staged_at, due_at) else staged_at end`
 
-/** How many bytes of payloads a take returns. More would wait in the server for a process that is frozen, and the take with it, uncommitted. */
-export const payloadBytesAtOnce = 65_536
+/** How many bytes a take returns, but for names that are very long. More would wait in the server for a process that is frozen, and the take with it, uncommitted. */
+export const takenBytesAtOnce = 65_536
+
+/** What a job takes besides its payload. */
+export const jobBytes = '200 + octet_length(job.tenant) + octet_length(job.name) + coalesce(octet_length(job.job_group), 0)'
 
 /** A moment so many milliseconds after another, in a form that may stand in an UPDATE of a distributed table. */
 export function later(moment: string, ms: string): string {

@@ -17,11 +17,11 @@ export function jobsSettle(tables: Tables) {
   // Arrays without nulls: `array_nulls` may be off.
   const text = `
     with wanted as (
-      select * from unnest(${arrays.join(', ')}) as wanted (${Object.keys(types).join(', ')})
+      select * from unnest(${arrays.join(', ')}) with ordinality as wanted (${Object.keys(types).join(', ')}, position)
     ), held as materialized (${unlocked(tables, isHeld('wanted'))}
     ), gone as (
       delete from ${jobs} as job using held where held.outcome = 'delivered' and ${isHeld('held')}
-      returning job.tenant, job.id
+      returning held.position
     ), kept as (
       update ${jobs} as job
       set token = null, locked_until = null,
@@ -31,9 +31,9 @@ export function jobsSettle(tables: Tables) {
           last_error = case when held.outcome in ('retry', 'dead') then held.error else job.last_error end
       from held, (select statement_timestamp() as time) as clock
       where held.outcome <> 'delivered' and ${isHeld('held')}
-      returning job.tenant, job.id
+      returning held.position
     )
-    select tenant, id::text as id from gone union all select tenant, id::text as id from kept`
+    select position::integer from gone union all select position::integer from kept`
   const stillHeld = `
     select job.tenant, job.id::text as id
     from unnest(${arrays.slice(0, 3).join(', ')}) as wanted (tenant, id, token) join ${jobs} as job on ${isHeld('wanted')}`
@@ -54,10 +54,11 @@ export function jobsSettle(tables: Tables) {
       ],
       { often: true },
     )
-    const done = new Set(written.map(nameOf))
-    const others = settled.filter((job) => !done.has(nameOf(job)))
+    // From 1 on. A place takes less than a name, and a statement that writes returns at most 64 KiB.
+    const done = new Set(written.map(({ position }) => settled[(position as number) - 1]))
+    const others = settled.filter((job) => !done.has(job))
     const locked = new Set(others.length === 0 ? [] : (await db.query(stillHeld, refs(others))).map(nameOf))
-    return settled.map((job) => (done.has(nameOf(job)) ? 'done' : locked.has(nameOf(job)) ? 'locked' : 'lost'))
+    return settled.map((job) => (done.has(job) ? 'done' : locked.has(nameOf(job)) ? 'locked' : 'lost'))
   }
 }
 

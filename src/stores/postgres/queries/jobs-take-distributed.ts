@@ -1,7 +1,7 @@
 import type { JobsTaken } from '../../../core/store.js'
 import type { Queryable, Row } from '../connections/connection.js'
 import type { Tables } from '../tables.js'
-import { deliverableSince, payloadBytes, payloadBytesAtOnce, takenJob, takenNow } from './job-row.js'
+import { deliverableSince, payloadBytes, takenBytesAtOnce, takenJob, takenNow } from './job-row.js'
 import { jobsRead } from './jobs-read.js'
 import type { TakeValues } from './jobs-take.js'
 import { keyList, keyListValue } from './key-list.js'
@@ -75,6 +75,6 @@ function smallest(rows: readonly Row[]): Row[] {
     .toSorted((one, other) => one.payload_bytes - other.payload_bytes)
     .filter(({ payload_bytes }) => {
       bytes += payload_bytes
-      return bytes <= payloadBytesAtOnce
+      return bytes <= takenBytesAtOnce
     })
 }

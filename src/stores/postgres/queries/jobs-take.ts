@@ -2,7 +2,7 @@ import type { JobsTaken } from '../../../core/store.js'
 import type { Queryable } from '../connections/connection.js'
 import { tableBytes } from '../plans.js'
 import type { Tables } from '../tables.js'
-import { payloadBytes, payloadBytesAtOnce, takenColumns, takenJob, takenNow } from './job-row.js'
+import { jobBytes, payloadBytes, takenBytesAtOnce, takenColumns, takenJob, takenNow } from './job-row.js'
 import { isOver } from './key-row.js'
 import { momentOf, momentText } from './moment.js'
 
@@ -66,9 +66,10 @@ export function jobsTake({ jobs }: Tables) {
       where job.tenant = chosen.tenant and job.id = chosen.id
       returning job.*
     ), sized as (
-      select job.*, sum(${payloadBytes}) over (order by ${payloadBytes}, job.tenant, job.id) as smallest_bytes from taken as job
+      select job.*, sum(${payloadBytes}) over (order by ${payloadBytes}, job.tenant, job.id) + sum(${jobBytes}) over () as smallest_bytes
+      from taken as job
     ), told as (
-      select ${takenColumns('clock.time')}, case when job.smallest_bytes <= ${payloadBytesAtOnce} then job.payload end as payload
+      select ${takenColumns('clock.time')}, case when job.smallest_bytes <= ${takenBytesAtOnce} then job.payload end as payload
       from sized as job cross join clock
     )
     select told.*,

@@ -77,7 +77,8 @@ interface DuePage {
 
 function lookAtDueKeys({ keys }: Tables) {
   const clock = `select ${momentText('clock.time')} as now from (select clock_timestamp() as time) as clock`
-  const columns = `key.tenant, key.id::text as id, key.state, ${momentText('key.due_at')} as due_at`
+  const nameOf = (column: string) => `case when key.state = 'processing' then key.${column} end as ${column}`
+  const columns = `key.tenant, key.id::text as id, ${nameOf('scope')}, ${nameOf('key')}, key.state, ${momentText('key.due_at')} as due_at`
   const text = `
     select ${columns} from ${keys} as key
     where key.due_at >= ${momentOf('$1')} and key.due_at <= ${momentOf('$2')}

@@ -43,18 +43,19 @@ export function keysTakeBack(tables: Tables) {
       where not held.is_over and key.tenant = held.tenant and key.id = held.id and key.state = 'processing'
       returning key.id
     )${audited(tables, 'swept', { what: `case state when 'pending' then 'swept' else state end`, detail: `reason || coalesce(' (' || $7 || ')', '')` })}
-    select id::text as id, tenant, scope, key, fence, state, reason from swept
+    select id::text as id, fence, state from swept
     union all
-    select id::text as id, null, null, null, null, null, null from held_on`
+    select id::text as id, null, null from held_on`
 
-  /** `note`: who wants it, for the trail. `errors`: of keys that were refused, which are not among those that were `seen`. */
+  /** `held`: with their names, which the write does not return. `note`: who wants it, for the trail. `errors`: of keys that were refused, which are not among those that were `seen`. */
   return async (db: Queryable, held: readonly Row[], note: string | null = null): Promise<TakenBack> => {
     if (held.length === 0) return { swept: [], seen: new Set(), errors: [] }
     const values = [holderGone, ...answerValues(outcomeUnknown), ...(tables.audit ? [note] : [])]
     const { results, refused } = await byHalves(held, (part) => db.query(text, [keyListValue(part), ...values]))
     const rows = results.flat()
-    const swept = rows.filter(({ state }) => state !== null)
-    return { swept: swept.map(endedKey), seen: new Set(rows.map(({ id }) => id)), errors: refused.map(({ error }) => error) }
+    const named = new Map(held.map((row) => [row.id as string, row]))
+    const swept = rows.filter(({ state }) => state !== null).map((row) => endedKey({ ...named.get(row.id), ...row, reason: holderGone }))
+    return { swept, seen: new Set(rows.map(({ id }) => id)), errors: refused.map(({ error }) => error) }
   }
 }
 

@@ -14,6 +14,10 @@ const latestDue = `interval '65 minutes'`
 
 type KeysTimeOut = Parameters<UpkeepStore['keysTimeOut']>[0]
 
+/** A statement that writes returns at most 64 KiB. */
+const mostBytes = 48 * 1024
+const bytesOfRow = '150 + octet_length(tenant) + octet_length(scope) + octet_length(key)'
+
 /** How many overlooked keys are made due in one statement. */
 const mostOverlooked = 1_000
 
@@ -34,15 +38,20 @@ export function keysTimeOut(tables: Tables) {
   const { keys, skippingLocked, distributed } = tables
   const overdue = `key.waiting and key.expires_at <= case when key.fence = 0 or key.request is null
       then statement_timestamp() else statement_timestamp() - interval '24 hours' end`
-  const find = `select key.tenant, key.id::text as id from ${keys} as key where ${overdue} order by key.expires_at limit $1 offset $2`
+  const find = `select key.tenant, key.id::text as id, key.scope, key.key from ${keys} as key where ${overdue} order by key.expires_at limit $1 offset $2`
+  // As many as the statement may return. The others are found by the next call.
   const findAndLock = `
-      select key.tenant, key.id from ${keys} as key where ${overdue} order by key.expires_at limit $1
-      ${skippingLocked}`
+      select tenant, id from (
+        select locked.*, sum(${bytesOfRow}) over (order by tenant, id) as bytes_so_far from (
+          select key.tenant, key.id, key.scope, key.key from ${keys} as key where ${overdue} order by key.expires_at limit $1
+          ${skippingLocked}
+        ) as locked
+      ) as sized where bytes_so_far <= ${mostBytes}`
   const named = `${keyList('$1')} join ${keys} as key on key.tenant = wanted.tenant and key.id = wanted.id`
   const byName = `
       select key.tenant, key.id from ${named} where ${overdue}
       ${skippingLocked}`
-  const write = (found: string) => `
+  const write = (found: string, returned: string) => `
     with found as materialized (${found}
     ), ended as (
       update ${keys} as key
@@ -56,7 +65,9 @@ export function keysTimeOut(tables: Tables) {
       where key.tenant = found.tenant and key.id = found.id and ${overdue}
       returning key.*
     )${audited(tables, 'ended', { what: 'state', detail: 'reason' })}
-    select tenant, scope, key, fence, state, reason from ended`
+    select ${returned} from ended`
+  const whole = write(findAndLock, 'tenant, scope, key, fence, state, reason')
+  const writeNamed = write(byName, 'id::text as id, fence, state, reason')
   const unheardOf = `key.state = 'processing' and key.locked_until <= statement_timestamp() - interval '1 minute'`
   const pastRetention = `key.reap_after < 'infinity' and key.reap_after <= statement_timestamp()
       and ${unheardOf} and key.due_at <= statement_timestamp() - interval '1 minute'`
@@ -74,7 +85,7 @@ export function keysTimeOut(tables: Tables) {
     for (const which of [pastRetention, dueTooLate]) await makeAllDue(db, which)
     if (distributed) return endByName(db, wanted)
     try {
-      return (await db.query(write(findAndLock), [wanted.limit, ...values])).map(endedKey)
+      return (await db.query(whole, [wanted.limit, ...values])).map(endedKey)
     } catch (error) {
       if (!isOfOneRow(error)) throw error
       return endByName(db, wanted)
@@ -86,13 +97,14 @@ export function keysTimeOut(tables: Tables) {
     for (let looks = 0; looks < mostLooks; looks += 1) {
       const rows = await db.query(find, [limit, passed])
       if (rows.length === 0) break
-      const { results, refused } = await byHalves(rows, (part) => db.query(write(byName), [keyListValue(part), ...values]))
+      const { results, refused } = await byHalves(rows, (part) => db.query(writeNamed, [keyListValue(part), ...values]))
       for (const { items, error } of refused) {
         passed += items.length
         onRefused(translated(error, ''))
       }
       const ended = results.flat()
-      if (ended.length > 0) return ended.map(endedKey)
+      const named = new Map(rows.map((row) => [row.id as string, row]))
+      if (ended.length > 0) return ended.map((row) => endedKey({ ...named.get(row.id), ...row }))
     }
     return []
   }

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { createOnce } from '../../src/index.js'
 import { fromPg, postgresOperator, postgresStore } from '../../src/stores/postgres/index.js'
 import { aClaim, take } from '../../src/testing/store-cases/store-case.js'
 import { keysOf } from '../cli/keys.js'
@@ -75,6 +76,42 @@ test('changes of several operators at SERIALIZABLE are tried again, and what sti
   }
   expect([...codes].filter((code) => code !== 'store_conflict')).toEqual([])
 })
+
+test.each(['retry', 'release', 'resolve', 'fail', 'once.resolve'] as const)(
+  'a %s of a key whose row is locked says so soon, and leaves no statement behind that waits',
+  async (verb) => {
+    const { keys, operator, seen } = await setup((made) => {
+      if (verb === 'retry') return made.pending()
+      return verb === 'release' ? made.held({ afterFailure: 'rerun' }) : made.parked()
+    })
+    const failed = { as: 'failed', answer: { status: 500, headers: [], body: new Uint8Array() } } as const
+    const retention = { ms: 3_600_000, from: 'creation', floorMs: 0 } as const
+    const change = {
+      retry: () => operator.keyRetry(seen, { note: 'n' }),
+      release: () => operator.keyReleaseByHand(seen, { note: 'n', fromLiveHolder: true, rerun: true }),
+      resolve: () => operator.keyResolve(seen, { resolution: { as: 'did-not-happen' }, by: 'n' }),
+      fail: () => operator.keyResolve(seen, { resolution: { ...failed, retention }, by: 'n' }),
+      'once.resolve': () =>
+        createOnce({ store: postgresStore(fromPg(database.pool)) })
+          .resolve(seen, { as: 'did-not-happen', by: 'n' })
+          .then(() => true),
+    }[verb]
+    const before = await keys.row()
+    const holder = await database.pool.connect()
+    try {
+      await holder.query('begin')
+      await holder.query('select from oncekey.keys where id = $1 for update', [seen.id])
+      await expect(change()).rejects.toMatchObject({ code: 'key_locked' })
+      const { rows } = await holder.query(`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`)
+      expect(rows).toEqual([])
+    } finally {
+      await holder.query('rollback')
+      holder.release()
+    }
+    expect(await keys.row()).toEqual(before)
+    expect([true, 'done']).toContain(await change())
+  },
+)
 
 test('an operator whose statement conflicts once does not notice', async () => {
   const connection = fromPg(database.pool)

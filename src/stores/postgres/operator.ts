@@ -1,7 +1,7 @@
 import type { EndedKey, JobRef, KeyResolve, ResolveResult } from '../../core/store.js'
 import { askAgain } from './ask-again.js'
 import { Bounded } from './bounded.js'
-import type { Connection, Queryable } from './connections/connection.js'
+import type { Connection } from './connections/connection.js'
 import { type JobStory, jobStory } from './queries/job-story.js'
 import type { SeenJob } from './queries/job-summary.js'
 import { type JobsFilter, type JobsList, jobsList } from './queries/jobs-list.js'
@@ -95,7 +95,7 @@ export function postgresOperator<Tx>(connection: Connection<Tx>, { schema = 'onc
     settingsRead: () => ask(settingsRead),
   }
 
-  async function ask<T>(verb: (db: Queryable) => Promise<T>): Promise<T> {
+  async function ask<T>(verb: (db: Bounded) => Promise<T>): Promise<T> {
     const db = new Bounded(connection, limit)
     return verb(db).catch((error: unknown) => askAgain(db, schema, () => verb(db), error))
   }

@@ -1,9 +1,10 @@
 import { storableText } from '../../../core/storable-text.js'
-import type { Queryable } from '../connections/connection.js'
+import type { Bounded } from '../bounded.js'
 import type { Tables } from '../tables.js'
+import { byHand, freeKey, thisKey, whatBecame } from './free-key.js'
 import { waitsAnewUntil } from './key-row.js'
 import type { SeenKey } from './key-summary.js'
-import { noted } from './together.js'
+import { audited } from './together.js'
 
 export interface ReleaseByHand {
   /** For the trail, and as the key's reason. */
@@ -19,15 +20,18 @@ export interface ReleaseByHand {
  * write any more, should it be alive. The lease is asked for again here: a heartbeat may have come in since the key was seen.
  */
 export function keyReleaseByHand(tables: Tables) {
+  const asSeen = `key.incarnation = $3::uuid and key.fence = $4 and key.state = 'processing'
+      and ($6::boolean or key.locked_until <= statement_timestamp()) and ($7::boolean or key.after_failure = 'rerun')`
   const write = `
-    update ${tables.keys}
-    set state = 'pending', fence = fence + 1, locked_until = null, waiting = true, due_at = clock_timestamp(), reason = $5,
+    update ${tables.keys} as key
+    set state = 'pending', fence = fence + 1, locked_until = null, waiting = true, due_at = statement_timestamp(), reason = $5,
         expires_at = ${waitsAnewUntil}
-    where tenant = $1 and id = $2::uuid and incarnation = $3::uuid and fence = $4 and state = 'processing'
-      and ($6::boolean or locked_until <= clock_timestamp()) and ($7::boolean or after_failure = 'rerun')
-    returning tenant, id, incarnation, fence, reason`
-  const text = noted({ ...tables, audit: tables.auditTable }, write, { what: `'released by hand'`, detail: 'reason' }, 'fence')
+    from free where ${thisKey}
+    returning key.tenant, key.id, key.incarnation, key.fence, key.reason`
+  const text = `with ${freeKey(tables, asSeen)}, done as (${write}
+    )${audited({ ...tables, audit: tables.auditTable }, 'done', { what: `'released by hand'`, detail: 'reason' })}
+    ${whatBecame(tables, asSeen)}`
 
-  return async (db: Queryable, { tenant, id, incarnation, fence }: SeenKey, { note, fromLiveHolder, rerun }: ReleaseByHand) =>
-    (await db.query(text, [tenant, id, incarnation, fence, storableText(note), fromLiveHolder, rerun])).length > 0
+  return (db: Bounded, { tenant, id, incarnation, fence }: SeenKey, { note, fromLiveHolder, rerun }: ReleaseByHand) =>
+    byHand(db, () => db.query(text, [tenant, id, incarnation, fence, storableText(note), fromLiveHolder, rerun]))
 }

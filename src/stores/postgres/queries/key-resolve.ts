@@ -1,6 +1,7 @@
 import type { KeyResolve, ResolveResult, StepRecord } from '../../../core/store.js'
-import type { Queryable } from '../connections/connection.js'
+import type { Bounded } from '../bounded.js'
 import type { Tables } from '../tables.js'
+import { byHand, freeKey, thisKey, whatBecame } from './free-key.js'
 import { expiryAtFinish } from './key-finish.js'
 import { answerValues, retentionValue, waitsAnewUntil } from './key-row.js'
 import type { SeenKey } from './key-summary.js'
@@ -12,45 +13,50 @@ import { together } from './together.js'
  */
 export function keyResolve(tables: Tables) {
   const audited = { ...tables, audit: tables.auditTable }
-  const parked = `tenant = $1 and id = $2::uuid and incarnation = $3::uuid and fence = $4 and state = 'parked'`
+  const parked = `key.incarnation = $3::uuid and key.fence = $4 and key.state = 'parked'`
+  const atStep = `${parked} and key.parked_step is not distinct from $6`
   const noted = { what: `'resolved'`, detail: 'reason' }
   const goOn = together(audited, {
+    before: freeKey(tables, atStep),
     write: `
-      update ${tables.keys}
+      update ${tables.keys} as key
       set state = 'pending', fence = fence + 1, reason = $5, parked_step = null, recovery_point = coalesce($7, recovery_point),
-          waiting = true, due_at = clock_timestamp(), attempts = 0,
+          waiting = true, due_at = statement_timestamp(), attempts = 0,
           expires_at = ${waitsAnewUntil},
           answer_status = null, answer_headers = null, answer_body = null, answer_omitted_bytes = null
-      where ${parked} and parked_step is not distinct from $6
-      returning tenant, id, incarnation, fence, reason`,
+      from free where ${thisKey}
+      returning key.tenant, key.id, key.incarnation, key.fence, key.reason`,
     parameters: 7,
     noted,
+    returned: whatBecame(tables, atStep),
   })
   const fail = together(audited, {
+    before: freeKey(tables, parked),
     write: `
-      update ${tables.keys}
+      update ${tables.keys} as key
       set state = 'failed', fence = fence + 1, reason = $5, parked_step = null,
           answer_status = $6, answer_headers = $7, answer_body = $8::bytea, answer_omitted_bytes = $9,
           expires_at = ${expiryAtFinish('$10', '$11', '$12')}
-      where ${parked}
-      returning tenant, id, incarnation, fence, reason`,
+      from free where ${thisKey}
+      returning key.tenant, key.id, key.incarnation, key.fence, key.reason`,
     parameters: 12,
     noted,
+    returned: whatBecame(tables, parked),
   })
   const parkedStep = `
     select parked_step, (select count(*)::integer from ${tables.steps} as step
                          where step.tenant = key.tenant and step.key_id = key.id and step.incarnation = key.incarnation) as recorded
-    from ${tables.keys} as key where ${parked}`
+    from ${tables.keys} as key where ${thisKey} and ${parked}`
 
-  return async (db: Queryable, seen: SeenKey, { resolution, by }: Pick<KeyResolve, 'resolution' | 'by'>): Promise<ResolveResult> => {
+  return async (db: Bounded, seen: SeenKey, { resolution, by }: Pick<KeyResolve, 'resolution' | 'by'>): Promise<ResolveResult> => {
     const held = [seen.tenant, seen.id, seen.incarnation, seen.fence]
     const reason = `resolved as ${resolution.as} by ${by}`
     if (resolution.as === 'failed') {
       const { ms, from, floorMs } = resolution.retention
       const values = [...answerValues(resolution.answer), from, retentionValue(ms), retentionValue(floorMs)]
       const failing = fail([])
-      const done = await db.query(failing.text, [...held, reason, ...values, ...failing.values])
-      return done.length > 0 ? 'done' : 'not-parked'
+      const isDone = await byHand(db, () => db.query(failing.text, [...held, reason, ...values, ...failing.values]))
+      return isDone ? 'done' : 'not-parked'
     }
     const [row] = await db.query(parkedStep, held)
     if (!row) return 'not-parked'
@@ -60,8 +66,7 @@ export function keyResolve(tables: Tables) {
     const step: StepRecord[] = name === null ? [] : [{ name, position, ...outcomeOf(resolution) }]
     const recoveryPoint = resolution.as === 'happened' ? name : null
     const { text, values } = goOn([{ id: seen.id, steps: step, jobs: [] }])
-    const done = await db.query(text, [...held, reason, name, recoveryPoint, ...values])
-    return done.length > 0 ? 'done' : 'not-parked'
+    return (await byHand(db, () => db.query(text, [...held, reason, name, recoveryPoint, ...values]))) ? 'done' : 'not-parked'
   }
 }
 

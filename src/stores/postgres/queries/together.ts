@@ -83,14 +83,6 @@ export function audited({ audit }: Tables, source: string, { what, detail }: Not
     )`
 }
 
-/** A write that stands alone, noted if a trail is kept. It must return tenant, id, incarnation and fence. */
-export function noted(tables: Tables, write: string, note: Noted, columns = '*'): string {
-  if (!tables.audit && columns === '*') return write
-  return `with done as (${write}
-    )${audited(tables, 'done', note)}
-    select ${columns} from done`
-}
-
 /** The ids of all rows of a CTE, as one text. */
 export function idsOf(source: string): string {
   return `(select coalesce(string_agg(id::text, ' '), '') from ${source})`

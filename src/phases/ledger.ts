@@ -9,7 +9,7 @@ import { type Held, ranForMs, whileCertain } from '../engine/held.js'
 import { leaseLost } from '../engine/lease-keeper.js'
 import { patiently } from '../engine/patience.js'
 import { tellWorkers } from './tell-workers.js'
-import type { TransactionPart } from './transaction-part.js'
+import { TransactionPart } from './transaction-part.js'
 
 /** How a run ended, whatever the body does afterwards. Once it has, every further step throws `error`. */
 export type RunEnd =
@@ -23,7 +23,7 @@ type StoredStep = StepHistory['steps'][number]
 
 interface Staging<Tx> {
   readonly tx: Tx
-  readonly jobs: JobRecord[]
+  readonly jobs: { readonly job: JobRecord; readonly part: TransactionPart | undefined }[]
   /** The work has returned, and the jobs are on their way. */
   isSealed: boolean
   /** Why the phase fails, if a job came after that. */
@@ -147,7 +147,9 @@ export class Ledger<Tx> {
     try {
       const worked = await part.work(() => work(tx))
       staging.isSealed = true
-      const written = await write(worked, staging.jobs)
+      // A `within` that was rolled back has taken its jobs along.
+      const jobs = staging.jobs.filter(({ part }) => !part?.isUndoneIn(tx)).map(({ job }) => job)
+      const written = await write(worked, jobs)
       if (staging.late) throw staging.late
       return written
     } finally {
@@ -157,10 +159,10 @@ export class Ledger<Tx> {
   }
 
   /**
-   * The job list of the phase that is open in `tx`. A job staged after the work has returned is too late for our write, and the user's writes
+   * Adds a job to the phase that is open in `tx`. A job staged after the work has returned is too late for our write, and the user's writes
    * must not be committed without it, so the phase fails.
    */
-  jobsIn(tx: Tx, name: string): JobRecord[] {
+  stage(tx: Tx, name: string, make: () => JobRecord): void {
     const staging = this.#staging
     if (staging?.tx !== tx) {
       throw new OncekeyError(
@@ -168,9 +170,18 @@ export class Ledger<Tx> {
         `The job '${name}' was not staged: pass the transaction of the phase or finish that is open, inside of it, and await it.`,
       )
     }
-    if (!staging.isSealed) return staging.jobs
-    staging.late ??= new StagedLate(name, this.#open?.name ?? 'the phase')
-    throw staging.late
+    if (staging.isSealed) {
+      staging.late ??= new StagedLate(name, this.#open?.name ?? 'the phase')
+      throw staging.late
+    }
+    const part = TransactionPart.current()
+    if (part?.isUndoneIn(tx)) {
+      throw new OncekeyError(
+        'stage_outside_phase',
+        `The job '${name}' was not staged: the within() that it belongs to was rolled back. Await every stage before its work returns.`,
+      )
+    }
+    staging.jobs.push({ job: make(), part })
   }
 
   /** To be called after the commit: the relay of this process need not look for them. */

@@ -109,10 +109,11 @@ interface StagedJob<Tx> extends StageOptions {
 }
 
 function stage<Tx>({ parts }: Held, ledger: Ledger<Tx>, { tx, name, payload, group, delay }: StagedJob<Tx>): void {
-  const jobs = ledger.jobsIn(tx, name)
-  checkName('step_name_invalid', 'name of the job', name)
-  if (group !== undefined) checkName('option_invalid', 'group of the job', group)
-  const delayMs = delay === undefined || delay === 0 ? 0 : durationMs(delay, 'delay')
-  const json = resultJson(`the job '${name}'`, payload) ?? 'null'
-  jobs.push({ id: parts.random.uuid(), name, payload: json, group: group ?? null, delayMs })
+  ledger.stage(tx, name, () => {
+    checkName('step_name_invalid', 'name of the job', name)
+    if (group !== undefined) checkName('option_invalid', 'group of the job', group)
+    const delayMs = delay === undefined || delay === 0 ? 0 : durationMs(delay, 'delay')
+    const json = resultJson(`the job '${name}'`, payload) ?? 'null'
+    return { id: parts.random.uuid(), name, payload: json, group: group ?? null, delayMs }
+  })
 }

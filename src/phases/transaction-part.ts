@@ -25,6 +25,8 @@ export class TransactionPart {
   /** Its work has returned. */
   #isSealed = false
   #hasEnded = false
+  /** Its savepoint was rolled back. */
+  #isUndone = false
   /** Of its transaction, where objects do not tell it from others. */
   #id: string | undefined
   #outerById: TransactionPart | undefined
@@ -42,6 +44,11 @@ export class TransactionPart {
       this.#end = resolve
     })
     innermost.set(tx, this)
+  }
+
+  /** The `within` that the running code belongs to. */
+  static current(): TransactionPart | undefined {
+    return context.getStore()
   }
 
   /** A transaction that we began, so nothing else is open in it. */
@@ -105,6 +112,19 @@ export class TransactionPart {
       forgotten = open.#name
       await open.#ended
     }
+  }
+
+  /** To be called when all that was written in it is rolled back. */
+  undone(): void {
+    this.#isUndone = true
+  }
+
+  /** Whether what its work did in `tx` was rolled back, with it or with a part around it. */
+  isUndoneIn(tx: unknown): boolean {
+    for (let at: TransactionPart | undefined = this; at; at = at.#around) {
+      if (at.#isUndone && at.#tx === tx) return true
+    }
+    return false
   }
 
   /** To be called when nothing more of it will be sent. */

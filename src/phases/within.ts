@@ -73,6 +73,7 @@ export async function within<Tx, R extends Answer>(
       report(ref, { type: 'finished', status: answer.status, durationMs: clock.monotonic() - startedAt, committed: false })
       return { kind: 'executed', answer: answer as Reply<BodyOf<R>>, incarnation: lease.incarnation }
     } catch (error) {
+      part.undone()
       await savepoint.undo().catch((undoError: unknown) => {
         // Else the connection is gone, and with it the transaction.
         if (store.failureOf(undoError) === 'refused') throw notUndone(key, error, undoError)

@@ -1,6 +1,6 @@
 import type pg from 'pg'
 import { expect, test } from 'vitest'
-import { type Once, reply } from '../../src/index.js'
+import { type Once, type OperationRun, reply } from '../../src/index.js'
 import { useDatabase } from '../support/postgres/database.js'
 import { setup } from './setup.js'
 
@@ -214,6 +214,41 @@ test.each(Object.keys(ways))('%s: one whose savepoint is gone says so, and nothi
     })
   }
   expect(await taken()).toEqual([])
+})
+
+test.each(['phase', 'finish'] as const)('in a %s, a job goes with the within that staged it', async (place) => {
+  const { once, tenant, take } = await messages('once.within')
+  const work = async (run: OperationRun<pg.PoolClient>, tx: pg.PoolClient) => {
+    const stage = (name: string) => run.stage(tx, name, null)
+    const undone = async () => {
+      await stage('undone')
+      await take(tx, 'inner', () => stage('undone, inside'))
+      throw new Error('no')
+    }
+    await stage('before')
+    await expect(take(tx, 'undone', undone)).rejects.toThrow('no')
+    await take(tx, 'outer', async () => {
+      await stage('kept')
+      await expect(take(tx, 'undone inside', undone)).rejects.toThrow('no')
+      await stage('kept, later')
+    })
+    // What the phase stages itself stays, also while a within is under way.
+    let late: Promise<void> | undefined
+    const failing = take(tx, 'undone beside', async () => {
+      late = new Promise((resolve) => setTimeout(resolve, 10)).then(() => stage('too late'))
+      throw new Error('no')
+    })
+    await Promise.all([stage('beside'), expect(failing).rejects.toThrow('no')])
+    await expect(late).rejects.toMatchObject({ code: 'stage_outside_phase' })
+    return reply(201)
+  }
+  const operation = once.operation('stages', {}, async (run) => {
+    if (place === 'phase') await run.phase('p', async (tx) => void (await work(run, tx)))
+    return place === 'phase' ? reply(201) : run.finish((tx) => work(run, tx))
+  })
+  expect((await operation.run({ tenant, key: 'k', input: null })).kind).toBe('executed')
+  const { rows } = await database.pool.query('select name from oncekey.jobs where tenant = $1 order by name', [tenant])
+  expect(rows.map(({ name }) => name)).toEqual(['before', 'beside', 'kept', 'kept, later'])
 })
 
 test('refuses what is no transaction', async () => {

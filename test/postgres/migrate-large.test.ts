@@ -184,6 +184,25 @@ test('an index build that waits for a long transaction ends in time, and names i
   expect(await migrate(connection(), { schema })).toEqual(names.slice(4))
 })
 
+test('an index build that waits for a transaction without locks on tables names it, too', async () => {
+  const schema = 'snapshot'
+  await fillSecondRelease(database.pool, connection(), schema)
+  await migrate(connection(), { schema }, migrations.slice(0, 4))
+  const other = await database.pool.connect()
+  try {
+    await other.query('begin isolation level repeatable read; select txid_current()')
+    const { rows } = await other.query('select pg_backend_pid() as pid')
+    await expect(migrate(connection(), { schema, lockTimeout: '500ms' })).rejects.toMatchObject({
+      code: 'migration_blocked',
+      message: expect.stringContaining(`Held by pid ${rows[0].pid} (`),
+    })
+  } finally {
+    await other.query('rollback')
+    other.release()
+  }
+  expect(await migrate(connection(), { schema })).toEqual(names.slice(4))
+})
+
 test('an embedded database, which has one session, is upgraded in one transaction', async () => {
   const db = new PGlite()
   try {

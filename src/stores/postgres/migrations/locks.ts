@@ -21,9 +21,11 @@ export async function takeMigrationLock(db: Queryable, schema: string): Promise<
   return row?.taken === true
 }
 
+const sessionColumns = `a.pid, a.application_name as application, a.state,
+    extract(epoch from clock_timestamp() - a.xact_start)::integer as seconds, left(a.query, 200) as query`
+
 const session = `
-  select distinct a.pid, a.application_name as application, a.state,
-    extract(epoch from clock_timestamp() - a.xact_start)::integer as seconds, left(a.query, 200) as query
+  select distinct ${sessionColumns}
   from pg_locks as l join pg_stat_activity as a on a.pid = l.pid
   where l.granted and l.pid <> pg_backend_pid() and l.database = (select oid from pg_database where datname = current_database())`
 
@@ -55,7 +57,8 @@ export async function statementBlocked(
   pid: number,
   waitedMs: number,
 ): Promise<OncekeyError> {
-  const holders = await db.query(`${session} and l.pid = any (pg_blocking_pids($1))`, [pid])
+  // Not by the tables that they use: an index build waits for each transaction with an older snapshot, also one that only looked elsewhere.
+  const holders = await db.query(`select ${sessionColumns} from pg_stat_activity as a where a.pid = any (pg_blocking_pids($1))`, [pid])
   return blocked(`A migration of schema ${schema} waited for ${seconds(waitedMs)} in: ${statement.slice(0, 100)}`, holders)
 }
 

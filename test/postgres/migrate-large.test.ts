@@ -203,6 +203,25 @@ test('an index build that waits for a transaction without locks on tables names 
   expect(await migrate(connection(), { schema })).toEqual(names.slice(4))
 })
 
+test('an index build does not wait for the transaction of its own lock', async () => {
+  const schema = 'own_lock'
+  await fillSecondRelease(database.pool, connection(), schema)
+  await migrate(connection(), { schema }, migrations.slice(0, 4))
+  const pooled = connection()
+  // A look from within that transaction is under way nearly always.
+  const slowly = (text: string) => text.replace('where datname', 'where (select pg_sleep(0.3)::text) is not null and datname')
+  const slow: typeof pooled = {
+    ...pooled,
+    within: (tx) => ({ ...pooled.within(tx), query: (text, ...more) => pooled.within(tx).query(slowly(text), ...more) }),
+  }
+  // Looks begin while the build waits for another transaction, and go on while it does the rest.
+  const report = await longTransaction(database.pool, schema)
+  const migrating = migrate(slow, { schema, lockTimeout: '3s' })
+  await new Promise((resolve) => setTimeout(resolve, 1_000))
+  await report.end()
+  expect(await migrating).toEqual(names.slice(4))
+})
+
 test('an embedded database, which has one session, is upgraded in one transaction', async () => {
   const db = new PGlite()
   try {

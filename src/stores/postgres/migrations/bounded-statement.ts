@@ -3,11 +3,15 @@ import { statementBlocked } from './locks.js'
 
 const lookEveryMs = 250
 
+/** How long a look waits for a third connection of the pool. */
+const connectionMs = 1_000
+
 /**
  * Runs a statement that Postgres takes outside of transactions only, where no `lock_timeout` can be set for it alone. It waits for
  * transactions that are older than itself. Claims do not wait for it, but the caller does: past `waitMs` it is cancelled.
  */
-export async function boundedStatement(db: Queryable, observer: Queryable, schema: string, statement: string, waitMs: number) {
+export async function boundedStatement(db: Queryable, lock: Queryable, schema: string, statement: string, waitMs: number) {
+  const observer = observing(db, lock)
   const running = db.query(statement, [])
   let isRunning = true
   const ended = running
@@ -27,6 +31,30 @@ export async function boundedStatement(db: Queryable, observer: Queryable, schem
     throw error
   }
   await running
+}
+
+/**
+ * Not in the transaction of the lock: an index build that begins to wait during a look would wait for the look's snapshot, and with it for the end
+ * of that transaction, which waits for the build. Only if the pool has no third connection there is no other way.
+ */
+function observing(db: Queryable, lock: Queryable): Queryable {
+  let hasThird = true
+  return {
+    async query(text, values) {
+      if (hasThird) {
+        let timer: NodeJS.Timeout | undefined
+        const late = new Promise<undefined>((resolve) => {
+          timer = setTimeout(resolve, connectionMs, undefined)
+        })
+        const looked = db.query(text, values)
+        looked.catch(() => {})
+        const rows = await Promise.race([looked, late]).finally(() => clearTimeout(timer))
+        if (rows) return rows
+        hasThird = false
+      }
+      return lock.query(text, values)
+    },
+  }
 }
 
 const waitingStatement = `

@@ -54,7 +54,8 @@ export async function load<Module>(name: string, places: readonly string[]): Pro
 function throughPg({ Pool }: Pg, url: string): Session {
   const pool = new Pool({
     connectionString: url,
-    max: 2,
+    // Migrations of large tables use three.
+    max: 3,
     connectionTimeoutMillis: connectSeconds * 1_000,
     fallback_application_name: 'oncekey',
   })
@@ -64,6 +65,6 @@ function throughPg({ Pool }: Pg, url: string): Session {
 }
 
 function throughPostgresJs(postgres: Postgres, url: string): Session {
-  const sql = postgres(url, { max: 2, prepare: false, connect_timeout: connectSeconds, onnotice: () => {} })
+  const sql = postgres(url, { max: 3, prepare: false, connect_timeout: connectSeconds, onnotice: () => {} })
   return { connection: fromPostgresJs(sql) as Connection<unknown>, close: () => sql.end({ timeout: 1 }) }
 }

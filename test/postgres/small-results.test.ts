@@ -17,6 +17,8 @@ const bytesOf = (rows: readonly object[]) =>
 function weighed<Tx>(connection: Connection<Tx>) {
   const written: { readonly text: string; readonly bytes: number }[] = []
   const read: string[] = []
+  /** Statements of their own for large answers: how many are under way, and how many were at most. */
+  const large = { now: 0, most: 0 }
   const weighing = (db: Queryable): Queryable => ({
     endsInTime: db.endsInTime,
     mark: db.mark,
@@ -24,7 +26,11 @@ function weighed<Tx>(connection: Connection<Tx>) {
       return db.sendsBinary
     },
     async query(text, values, options) {
+      const isLarge = /^\s*select answer_status, /.test(text)
+      large.now += isLarge ? 1 : 0
+      large.most = Math.max(large.most, large.now)
       const rows = await db.query(text, values, options)
+      large.now -= isLarge ? 1 : 0
       if (/\b(insert into|update|delete from)\b/.test(text)) written.push({ text, bytes: bytesOf(rows) })
       else read.push(text)
       return rows
@@ -36,13 +42,13 @@ function weighed<Tx>(connection: Connection<Tx>) {
     transaction: (work, times) => connection.transaction(work, times),
     script: (tx, text) => connection.script(tx, text),
   }
-  return { connection: whole, written, read }
+  return { connection: whole, written, read, large }
 }
 
 function setup() {
-  const { connection, written, read } = weighed(fromPg(database.createPool({ max: 4 })))
+  const { connection, written, read, large } = weighed(fromPg(database.createPool({ max: 4 })))
   const heaviest = () => Math.max(0, ...written.map(({ bytes }) => bytes))
-  return { store: postgresStore(connection), heaviest, read, written }
+  return { store: postgresStore(connection), heaviest, read, written, large }
 }
 
 const answerOf = (bytes: number): Answer => ({ status: 200, headers: [['x', 'y']], body: Buffer.alloc(bytes, `${bytes} `) })
@@ -82,6 +88,19 @@ test('replays of a batch share one statement while they are small, and a second 
     [0, 1].flatMap(() => [1_000_000, 1_000_000, 1_000_000, ...Array.from({ length: 60 }, () => 3_000)]),
   )
   expect(heaviest()).toBeLessThanOrEqual(most)
+})
+
+test('no more than 64 MiB of answers are read at the same time', async () => {
+  const bytes = 5_000_000
+  const claim = await answered(bytes)
+  const { store, large } = setup()
+  const ask = async () => {
+    const verdict = await store.keyClaim(again(claim))
+    return verdict.kind === 'replay' && verdict.answer.body.length
+  }
+  expect(new Set(await Promise.all(Array.from({ length: 30 }, ask)))).toEqual(new Set([bytes]))
+  expect(large.most).toBeGreaterThan(1)
+  expect(large.most * bytes).toBeLessThanOrEqual(64 * 1024 * 1024)
 })
 
 test('duplicates that share a row each get bytes of their own', async () => {

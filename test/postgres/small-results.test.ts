@@ -17,6 +17,8 @@ const bytesOf = (rows: readonly object[]) =>
 function weighed<Tx>(connection: Connection<Tx>) {
   const written: { readonly text: string; readonly bytes: number }[] = []
   const read: string[] = []
+  /** The bytes of what each statement was sent with. */
+  const sent: number[] = []
   /** Statements of their own for large answers: how many are under way, and how many were at most. */
   const large = { now: 0, most: 0 }
   const weighing = (db: Queryable): Queryable => ({
@@ -26,6 +28,7 @@ function weighed<Tx>(connection: Connection<Tx>) {
       return db.sendsBinary
     },
     async query(text, values, options) {
+      sent.push(values.reduce((sum: number, value) => sum + (value instanceof Uint8Array ? value.length : String(value).length), 0))
       const isLarge = /^\s*select answer_status, /.test(text)
       large.now += isLarge ? 1 : 0
       large.most = Math.max(large.most, large.now)
@@ -42,13 +45,13 @@ function weighed<Tx>(connection: Connection<Tx>) {
     transaction: (work, times) => connection.transaction(work, times),
     script: (tx, text) => connection.script(tx, text),
   }
-  return { connection: whole, written, read, large }
+  return { connection: whole, written, read, sent, large }
 }
 
 function setup() {
-  const { connection, written, read, large } = weighed(fromPg(database.createPool({ max: 4 })))
+  const { connection, written, read, sent, large } = weighed(fromPg(database.createPool({ max: 4 })))
   const heaviest = () => Math.max(0, ...written.map(({ bytes }) => bytes))
-  return { store: postgresStore(connection), heaviest, read, written, large }
+  return { store: postgresStore(connection), heaviest, read, written, sent, large }
 }
 
 const answerOf = (bytes: number): Answer => ({ status: 200, headers: [['x', 'y']], body: Buffer.alloc(bytes, `${bytes} `) })
@@ -101,6 +104,19 @@ test('no more than 64 MiB of answers are read at the same time', async () => {
   expect(new Set(await Promise.all(Array.from({ length: 30 }, ask)))).toEqual(new Set([bytes]))
   expect(large.most).toBeGreaterThan(1)
   expect(large.most * bytes).toBeLessThanOrEqual(64 * 1024 * 1024)
+})
+
+test('no batch sends more than 4 MiB of requests, answers, steps or jobs', async () => {
+  const { store, sent } = setup()
+  const million = 1_000_000
+  const many = <T>(make: (index: number) => T) => Array.from({ length: 12 }, (_, index) => make(index))
+  const held = await Promise.all(many(() => take(store, aClaim({ request: new Uint8Array(million) }))))
+  await Promise.all(held.slice(0, 6).map((one) => store.keyFinish(aFinish(one, { answer: answerOf(million) }))))
+  const step = { name: 's', position: 0, kind: 'phase', result: JSON.stringify('x'.repeat(million)) } as const
+  await Promise.all(held.slice(6).map(({ lease }) => store.keyRelease({ lease, steps: [step] })))
+  // Of a batch, and not each in a statement of its own.
+  expect(sent.filter((bytes) => bytes > 2 * million).length).toBeGreaterThanOrEqual(3)
+  expect(Math.max(...sent)).toBeLessThanOrEqual(4 * 1024 * 1024 + 64 * 1024)
 })
 
 test('duplicates that share a row each get bytes of their own', async () => {

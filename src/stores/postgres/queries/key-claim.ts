@@ -11,12 +11,14 @@ import {
   answerSize,
   type Beginning,
   databaseNow,
+  packedRecord,
   recordColumns,
   recordOf,
   requestSize,
   retentionValue,
   smallAnswer,
   smallRequest,
+  unpackedRecord,
 } from './key-row.js'
 import { audited, idsOf } from './together.js'
 
@@ -81,12 +83,19 @@ export const patience = `(select set_config('lock_timeout', '${lockTimeout}', tr
  */
 export function keyClaim(tables: Tables, begin: Beginning) {
   const parameters = begin.async ? names.slice(0, -1) : names
-  const text = claimText(tables, begin, { patience: `select set_config('lock_timeout', '${lockTimeout}', true)`, end: '' })
+  // Volatile, so it is executed although its value is not used, but only once the key is known to be absent.
+  const clock = `(select clock_timestamp() as time, set_config('lock_timeout', '${lockTimeout}', true)) as clock`
+  const text = claimText(tables, begin, { before: '', clock, from: '' })
   // A transaction of the user's own gets its setting back.
   const within = claimText(tables, begin, {
-    patience: `select before, set_config('lock_timeout', $${parameters.length + 1}::text, true)
-      from (select current_setting('lock_timeout') as before offset 0) as setting`,
-    end: `cross join lateral (select set_config('lock_timeout', patience.before, always.inserted is not null) from patience offset 0) as restored`,
+    before: `patience as materialized (
+      select before, set_config('lock_timeout', $${parameters.length + 1}::text, true)
+      from (select current_setting('lock_timeout') as before offset 0) as setting
+    ), `,
+    clock: '(select clock_timestamp() as time from patience offset 0) as clock',
+    from: `
+    from (select exists (select from inserted) as inserted offset 0) as always cross join lateral
+         (select set_config('lock_timeout', patience.before, always.inserted is not null) from patience offset 0) as restored`,
   })
 
   return async (db: Bounded, id: string, claim: KeyClaim, { isWithin = false } = {}): Promise<Found | undefined> => {
@@ -97,23 +106,33 @@ export function keyClaim(tables: Tables, begin: Beginning) {
       ? db.query(within, [...values, `${waitMs}ms`], { often: true })
       : db.query(text, values, { often: true }))) as [Row]
     if (row.inserted) return begun(claim, id, begin, row.now)
-    return row.id === null ? undefined : foundIn(row, row.now)
+    return row.found === null ? undefined : foundIn(unpackedRecord(row.found), row.now)
   }
 }
 
 /** The server gives up first, so that the connection is in a known state, and the user's transaction can go on. */
 const shareOfWait = 0.9
 
-function claimText(tables: Tables, begin: Beginning, { patience, end }: { readonly patience: string; readonly end: string }): string {
+interface ClaimTextParts {
+  /** CTEs. */
+  readonly before: string
+  /** Where the time of the insert comes from. */
+  readonly clock: string
+  readonly from: string
+}
+
+/**
+ * Most keys are new, so the statement is made for them: four columns come back, and what there is to be said of a key that exists is packed into one. With a
+ * column for each, a new key cost the server a third more (docs/decisions/0009).
+ */
+function claimText(tables: Tables, begin: Beginning, { before, clock, from }: ClaimTextParts): string {
   const { keys } = tables
   return `
-    with patience as materialized (${patience}
-    ), existing as (
-      select key.* from patience, ${keys} as key where key.tenant = ${alone.tenant} and key.id = ${alone.id}
-    ), inserted as (${insertion(tables, begin, alone, { where: 'not exists (select from existing)' })}
+    with ${before}existing as materialized (
+      select ${packedRecord} as record from ${keys} as key where key.tenant = ${alone.tenant} and key.id = ${alone.id}
+    ), inserted as (${insertion(tables, begin, alone, { from: clock, where: 'not exists (select from existing)' })}
     )${audited(tables, 'inserted', { what: begin.what, detail: 'null::text' })}
-    select always.inserted, ${tableBytes(keys)}, ${databaseNow}, ${recordColumns()}
-    from (select exists (select from inserted) as inserted offset 0) as always left join existing on true ${end}`
+    select exists (select from inserted) as inserted, (select record from existing) as found, ${databaseNow}, ${tableBytes(keys)}${from}`
 }
 
 /**
@@ -133,7 +152,7 @@ export function keysClaim(tables: Tables, begin: Beginning) {
       from ${batch.source}
       left join lateral (select * from ${keys} as key where key.tenant = wanted.tenant and key.id = wanted.id offset 0) as key on true,
            ${patience}
-    ), inserted as (${insertion(tables, begin, ofBatch, { from: 'looked, ', where: 'looked.id is null' })}
+    ), inserted as (${insertion(tables, begin, ofBatch, { from: `looked, ${clock}`, where: 'looked.id is null' })}
     ), known as materialized (
       select looked.*, ${soFar} as so_far from looked where looked.id is not null
     )${audited(tables, 'inserted', { what: begin.what, detail: 'null::text' })}
@@ -188,13 +207,16 @@ const mostBytesOfLook = 4 * 1024 * 1024
 
 const byKey = (one: WantedKey, other: WantedKey) => inKeyOrder(one.claim.tenant, one.id, other.claim.tenant, other.id)
 
-/** `value` is the SQL of each column of the claim. */
+const clock = '(select clock_timestamp() as time) as clock'
+
+/** `value` is the SQL of each column of the claim. `from` has the `clock`, with the time of the insert. */
 function insertion(
-  { keys }: Tables,
+  tables: Tables,
   begin: Beginning,
   value: Readonly<Record<Name, string>>,
-  { from = '', where }: { readonly from?: string; readonly where: string },
+  { from, where }: { readonly from: string; readonly where: string },
 ): string {
+  const { keys } = tables
   const leaseMs = value.lease_ms
   const keptUntil = afterRetention('clock.time', value.kept_ms)
   return `
@@ -203,10 +225,10 @@ function insertion(
       select ${value.tenant}, ${value.id}, ${value.scope}, ${value.key}, ${begin.state}, ${value.owner}, ${value.owner}, ${begin.fence},
              ${value.after_failure}, ${value.fingerprint}, ${value.request}, ${begin.async}, ${begin.async},
              clock.time, ${begin.lockedUntil(leaseMs)}, ${begin.dueAt(leaseMs)}, ${keptUntil}, ${keptUntil}
-      from ${from}(select clock_timestamp() as time) as clock
+      from ${from}
       where ${where}
       on conflict (tenant, id) do nothing
-      returning tenant, id, incarnation, fence`
+      returning ${tables.audit ? 'tenant, id, incarnation, fence' : 'id'}`
 }
 
 /** The record that a claim has just inserted: all of it is the claim's own word, so none of it is sent back. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import { type AdapterCase, type Bench, bytes, text } from './adapter-case.js'
-import { rawConnection, rawRequest, type Sent } from './client.js'
+import { type AdapterCase, type Bench, bytes, eventually, text } from './adapter-case.js'
+import { rawConnection, rawHead, rawRequest, type Sent } from './client.js'
 
 async function isReceived(bench: Bench, request: Partial<Sent>, expected: Uint8Array): Promise<void> {
   const first = await bench.send(request)
@@ -40,6 +40,28 @@ export const bodyCases: AdapterCase[] = [
   {
     name: 'body: the handler receives a body that comes in chunks',
     run: (bench) => isReceived(bench, { body: ['{"a"', ':', '1}'] }, bytes('{"a":1}')),
+  },
+  {
+    name: 'body: one that comes byte by byte takes time in proportion to its size',
+    async run(bench) {
+      const cpuOf = async (length: number, key: string) => {
+        const socket = await rawConnection(bench.url)
+        const before = process.cpuUsage()
+        socket.write(`${rawHead({ path: '/work', tenant: bench.tenant, key })}Transfer-Encoding: chunked\r\n\r\n`)
+        socket.write(`1\r\n"\r\n${'1\r\nx\r\n'.repeat(length - 2)}1\r\n"\r\n0\r\n\r\n`)
+        await eventually('it is answered', () => socket.received())
+        const { user, system } = process.cpuUsage(before)
+        assert.match(socket.received(), /^HTTP\/1.1 201/)
+        assert.equal(bench.received().length, length)
+        socket.destroy()
+        return user + system
+      }
+      await cpuOf(20_000, '"warm"')
+      const small = await cpuOf(50_000, '"small"')
+      const large = await cpuOf(250_000, '"large"')
+      // 5 in proportion, 25 where each byte costs what those before it have cost.
+      assert.ok(large < small * 12, `50,000 bytes took ${small} µs of the processor, and 250,000 took ${large}`)
+    },
   },
   {
     name: 'body: the handler receives no body where there is none',

@@ -59,27 +59,25 @@ export function rawConnection(url: string): Promise<Socket & { received(): strin
   })
 }
 
-/** The bytes of a request as text. */
-export function rawRequest({
-  path,
-  tenant,
-  key,
-  body,
-  length = Buffer.byteLength(body),
-}: {
+interface RawHead {
   path: string
   tenant: string
   key: string
-  body: string
-  length?: number
-}): string {
-  const head = [
+}
+
+/** The bytes of a request as text. */
+export function rawRequest({ body, length = Buffer.byteLength(body), ...head }: RawHead & { body: string; length?: number }): string {
+  return `${rawHead(head)}Content-Length: ${length}\r\n\r\n${body}`
+}
+
+/** Its head, without the last line. */
+export function rawHead({ path, tenant, key }: RawHead): string {
+  return [
     `POST ${path} HTTP/1.1`,
     'Host: localhost',
     'Content-Type: application/json',
     `X-Tenant: ${tenant}`,
     `Idempotency-Key: ${key}`,
-    `Content-Length: ${length}`,
-  ]
-  return `${head.join('\r\n')}\r\n\r\n${body}`
+    '',
+  ].join('\r\n')
 }

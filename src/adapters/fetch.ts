@@ -4,8 +4,7 @@ import type { IdempotencyOptions, ServeOptions, StatusOptions } from '../http/op
 import { type Servable, type Service, serviceOf } from '../http/serve.js'
 import { statusOf } from '../http/status.js'
 import { type Message, type Receiver, type WebhookOptions, webhookOf } from '../http/webhook.js'
-import { exchange, respond } from './fetch/exchange.js'
-import type { FetchExchange } from './fetch/http-request.js'
+import { exchange, type FetchExchange, respond } from './fetch/exchange.js'
 
 export * from '../http/for-adapters.js'
 
@@ -60,7 +59,7 @@ function answering<Native extends Request>(service: Service<Native>) {
 
 function exchangeOf<Native extends Request>(request: Native, rest: readonly unknown[]): FetchExchange<Native> {
   const context = rest.find(isExecutionContext)
-  return { native: request, request, baseline: new Headers(), waitUntil: context && ((work) => context.waitUntil(work)) }
+  return { native: request, request, waitUntil: context && ((work) => context.waitUntil(work)) }
 }
 
 /** Workers are called with one, and stop when the client has gone unless they are told to wait. */

@@ -5,10 +5,9 @@ import type { IdempotencyOptions, ServeOptions, StatusOptions } from '../http/op
 import { type Servable, type Service, serviceOf } from '../http/serve.js'
 import { statusOf } from '../http/status.js'
 import { type Message, type Receiver, type WebhookOptions, webhookOf } from '../http/webhook.js'
-import { exchange, respond } from './fetch/exchange.js'
-import type { FetchExchange } from './fetch/http-request.js'
+import { exchange, type FetchExchange, respond } from './fetch/exchange.js'
 import type { KeptBody } from './fetch/request-body.js'
-import { placeBehind } from './hono/place-behind.js'
+import { PlaceBehind, replaceResponse } from './hono/place-behind.js'
 
 export * from '../http/for-adapters.js'
 
@@ -21,10 +20,10 @@ export * from '../http/for-adapters.js'
 export function idempotency<Tx, E extends Env = any>(once: Once<Tx>, options: IdempotencyOptions<Context<E>>): MiddlewareHandler<E> {
   const layer = idempotencyOf(once, options)
   return async function idempotencyMiddleware(c, next) {
-    const place = placeBehind(c)
+    const place = new PlaceBehind(c)
     const way = await exchange(layer, exchangeOf(c), () => place.answer(next))
     if (way === 'pass') await next()
-    else if (!place.answeredInFront()) replaceResponse(c, way)
+    else if (!place.isAnsweredInFront) replaceResponse(c, way)
     // Nobody will read it: what flows comes to its end unheard.
     else await way.body?.cancel()
   }
@@ -68,18 +67,15 @@ function answering<E extends Env>(service: Service<Context<E>>): Handler<E> {
   }
 }
 
-/** Set over another one, Hono would add the headers of that to it. */
-function replaceResponse(c: Context, response: Response): void {
-  c.res = undefined
-  c.res = response
-}
-
 function exchangeOf<E extends Env>(c: Context<E>): FetchExchange<Context<E>> {
   return {
     native: c,
     request: c.req.raw,
-    // Not `c.res`, which would make a response, and then Hono adds its headers to whatever the handler returns.
-    baseline: new Headers(c.newResponse(null).headers),
+    baseline() {
+      // Not `c.res`, which would make a response, and then Hono adds its headers to whatever the handler returns.
+      const headers = new Headers(c.newResponse(null).headers)
+      return headers.keys().next().done ? undefined : headers
+    },
     keptBody: () => keptBody(c.req),
     waitUntil: waitUntilOf(c),
   }

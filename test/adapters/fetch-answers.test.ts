@@ -65,7 +65,7 @@ test('a stream of other than bytes, which servers send although the standard doe
 test('a stream of what nobody can send is an error', async () => {
   const { send, errors } = await openFetch(database, () => new Response(streamOf({ a: 1 })))
   expect((await send()).status).toBe(500)
-  expect(String(errors[0])).toMatch(/made of bytes/)
+  expect(String(errors[0])).toMatch(/must consist of bytes/)
 })
 
 test('each cookie reaches the first client in a line of its own, and no other client', async () => {

@@ -87,6 +87,21 @@ describe('middleware in front of the layer', () => {
     expect((await sendTwice()).headers['cache-control']).toBe('max-age=5')
   })
 
+  test('a header that describes the body is replayed with it, also if the handler sets what was set in front', async () => {
+    const { send } = await openHono(database, (app, { protect }) => {
+      app.use(async (c, go) => {
+        c.header('content-language', c.req.header('accept-language'))
+        await go()
+      })
+      app.use(protect())
+      app.post('/orders', (c) => c.text('Danke', 200, { 'content-language': 'de' }))
+    })
+    for (const language of ['de', 'en']) {
+      const { headers, text } = await send({ headers: { 'accept-language': language } })
+      expect([text, headers['content-language']]).toEqual(['Danke', 'de'])
+    }
+  })
+
   test('what it does to c.res afterwards, it does to a replay too', async () => {
     const next = counter()
     const { send, runs } = await openHono(database, (app, { protect, count }) => {

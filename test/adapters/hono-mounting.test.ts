@@ -4,6 +4,7 @@ import { runOf, serve } from '../../src/adapters/hono.js'
 import { reply } from '../../src/index.js'
 import { useDatabase } from '../support/postgres/database.js'
 import { waitUntil } from '../support/wait-until.js'
+import { gate } from './fetch-bench.js'
 import { layer, openHono, tenant } from './hono-bench.js'
 
 const database = useDatabase()
@@ -130,6 +131,29 @@ describe('app.request(), without a server', () => {
     expect(await (await app.request(request)).text()).toBe('run 1')
     expect(await (await app.request(request)).text()).toBe('run 1')
     expect(runs()).toBe(1)
+  })
+
+  test('the same Request twice at once: one runs, and the other one is in progress', async () => {
+    const work = gate()
+    const {
+      app,
+      tenant: of,
+      runs,
+    } = await openHono(database, (app, { protect, count }) => {
+      app.use(protect())
+      app.post('/orders', async (c) => {
+        const run = count()
+        await work.opened
+        return c.text(`run ${run}`)
+      })
+    })
+    const headers = { 'idempotency-key': 'k', 'x-tenant': of }
+    const request = new Request('http://localhost/orders', { method: 'POST', headers, body: 'tea' })
+    const first = app.request(request)
+    await waitUntil('the handler runs', runs)
+    expect((await app.request(request)).status).toBe(409)
+    work.open()
+    expect([await (await first).text(), runs()]).toEqual(['run 1', 1])
   })
 
   test('a worker is told to wait for the answer to be stored', async () => {

@@ -1,24 +1,24 @@
-import type { Answer } from '../../core/answer.js'
+import type { Answer, HeaderPair } from '../../core/answer.js'
 import { OncekeyError } from '../../core/errors.js'
-import { type FlowingResponse, flow } from './flowing-response.js'
-import { joined, piecesOf } from './pieces.js'
-import { answerHeaders, changedHeaders, deliveredHeaders } from './response-headers.js'
+import { unlessNamed } from '../../http/request-ids.js'
+import { type FlowingResponse, flow } from './flow.js'
+import { Pieces } from './pieces.js'
 
 /** A handler's response, read up to the cap. */
 export interface CapturedResponse {
-  /** What the handler answered. If the body flows, only once it has come to its end. */
-  readonly answer: Promise<Answer>
+  /** If the body flows, only once it has come to its end. */
+  readonly answer: Answer | Promise<Answer>
   /** The response as it goes out, with these headers where it has none of that name. */
   deliver(extra: Answer['headers']): Response
-  /** There if the body is too large to be kept: it flows already, but for its last piece. */
+  /** Set for a body that is too large to be kept: it flows already, except for its last piece. */
   readonly flow?: FlowingResponse
 }
 
 export interface CaptureOptions {
   /** Headers that were there before the handler, and will be at a replay. */
-  readonly baseline: Headers
+  readonly baseline: Headers | undefined
   readonly maxBytes: number
-  /** Aborts when nobody may hear the answer any more: the rest of it is not read. */
+  /** Aborts when the answer can no longer be stored: the rest of it is not read. */
   readonly lost: AbortSignal
   /** Aborts when the client has gone: its answer is read to the end all the same. */
   readonly clientGone: AbortSignal | undefined
@@ -28,37 +28,51 @@ export async function captureResponse(given: Response | undefined, options: Capt
   const { baseline, maxBytes, lost, clientGone } = options
   const response = usable(given)
   const { status, statusText, headers } = response
-  const head = { status, headers: changedHeaders(headers, baseline) }
-  const rest = piecesOf(response.body)
-  const drop = () => rest.drop(lost.reason)
+  const answer = { status, headers: changedHeaders(headers, baseline) }
+  const pieces = new Pieces(response.body)
+  const drop = () => pieces.drop(lost.reason)
   if (lost.aborted) drop()
   lost.addEventListener('abort', drop, { once: true })
 
-  const pieces: Uint8Array<ArrayBuffer>[] = []
-  let size = 0
-  for (let piece = await rest.next(); piece; piece = await rest.next()) {
-    pieces.push(piece)
-    size += piece.length
-    if (size > maxBytes) {
-      const flowing = flow(response, { pieces, rest, clientGone })
-      const answer = flowing.size.then((omittedBytes) => ({ ...head, body: new Uint8Array(), omittedBytes }))
-      return { answer, deliver: () => flowing.response, flow: flowing }
-    }
+  const { blocks, over } = await pieces.gather(maxBytes)
+  const body = blocks.bytes()
+  if (over) {
+    const flowing = flow(response, { first: body, last: over, pieces, clientGone })
+    const whole = flowing.size.then((omittedBytes) => ({ ...answer, body: new Uint8Array(), omittedBytes }))
+    return { answer: whole, deliver: () => flowing.response, flow: flowing }
   }
-  const body = joined(pieces)
   return {
-    answer: Promise.resolve({ ...head, body }),
-    deliver: (extra) => new Response(bodyInit(body), { status, statusText, headers: deliveredHeaders(headers, extra) }),
+    answer: { ...answer, body },
+    deliver(extra) {
+      const sent = new Headers(headers)
+      // It was a stream and is one piece now: with both a length and this, clients refuse it.
+      sent.delete('transfer-encoding')
+      for (const [name, value] of extra) if (!sent.has(name)) sent.set(name, value)
+      return new Response(bodyInit(body), { status, statusText, headers: sent })
+    },
   }
 }
 
 /** The response for an answer of ours, on top of the headers that are there in any case. */
-export function responseOf({ status, headers, body }: Answer, baseline: Headers): Response {
-  return new Response(bodyInit(body), { status, headers: answerHeaders(headers, baseline) })
+export function responseOf({ status, headers: all, body }: Answer, baseline: Headers | undefined): Response {
+  const headers = new Headers(baseline)
+  const own = unlessNamed(all, headers.has('request-id'))
+  if (baseline) for (const [name] of own) headers.delete(name)
+  for (const [name, value] of own) headers.append(name, value)
+  return new Response(bodyInit(body), { status, headers })
 }
 
 /** Some statuses may have no body, not even an empty one; and servers say of what type an empty one is. */
 const bodyInit = (body: Uint8Array) => (body.length > 0 ? (body as Uint8Array<ArrayBuffer>) : null)
+
+/** They describe the body, so they are replayed with it, whoever set them. The id of a request is replayed too. */
+const ofTheAnswer = /^(content-(type|language|encoding|location|disposition)|etag|last-modified|request-id)$/
+
+/** The headers that are not as they were in `baseline`. */
+function changedHeaders(headers: Headers, baseline: Headers | undefined): HeaderPair[] {
+  const all = [...headers]
+  return baseline ? all.filter(([name, value]) => ofTheAnswer.test(name) || baseline.get(name) !== value) : all
+}
 
 /** A body that was read already would be stored as an empty one. */
 function usable(response: Response | undefined): Response {

@@ -1,67 +1,68 @@
-// biome-ignore lint/style/noRestrictedImports: it is there on every runtime that has the rest of the package.
-import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Context, Next } from 'hono'
+import { isBehind } from '../fetch/exchange.js'
 
 /**
- * A place for the answer of those behind the layer. Hono has one for all, and the first answer that comes there wins: if a timeout in front
- * of the layer answers, Hono drops what the handler returns after that. Its work would be done and its answer lost, so a retry would do it
- * again. Here it gets through, and who was first in front still has the last word to this client.
+ * Runs the middleware behind the layer, and takes its answer. Hono keeps one answer per context, and the first one wins: once a timeout in
+ * front of the layer has answered, Hono would drop the handler's answer, and a retry would run the handler again. So from then on, `res` and
+ * `finalized` have a second value, which only code behind the layer sees.
  */
-export interface PlaceBehind {
-  /** Runs those behind, and takes their answer; undefined if they gave none. */
-  answer(next: Next): Promise<Response | undefined>
-  /** Whether somebody in front has answered the client meanwhile. */
-  answeredInFront(): boolean
-}
+export class PlaceBehind {
+  readonly #context: Context
+  #isAnsweredInFront = false
+  #late: Response | undefined
+  #isRunning = false
 
-const behind = new AsyncLocalStorage<Context>()
+  constructor(context: Context) {
+    this.#context = context
+  }
 
-export function placeBehind(c: Context): PlaceBehind {
-  const hono = Object.getPrototypeOf(c)
-  let running = false
-  let inFront = false
-  let finalized = false
-  let late: Response | undefined
-  const isBehind = () => behind.getStore() === c
-  const places: PropertyDescriptorMap = {
-    finalized: {
+  get isAnsweredInFront(): boolean {
+    return this.#isRunning ? this.#isAnsweredInFront : this.#context.finalized
+  }
+
+  /** Undefined if there is no answer. */
+  async answer(next: Next): Promise<Response | undefined> {
+    const c = this.#context
+    const hono = Object.getPrototypeOf(c)
+    if (c.finalized) this.#split()
+    this.#isRunning = true
+    Object.defineProperty(c, 'res', {
       configurable: true,
-      enumerable: true,
-      get: () => (inFront && isBehind() ? late !== undefined : finalized),
-      set(value: boolean) {
-        finalized = value
-        if (!isBehind()) inFront = true
-      },
-    },
-    res: {
-      configurable: true,
-      get: () => (inFront && isBehind() && late ? late : Reflect.get(hono, 'res', c)),
-      set(response: Response | undefined) {
-        if (inFront && isBehind()) late = response
+      get: () => (this.#isLate && this.#late) || Reflect.get(hono, 'res', c),
+      set: (response: Response | undefined) => {
+        if (!this.#isAnsweredInFront && !isBehind(c)) this.#split()
+        if (this.#isLate) this.#late = response
         else Reflect.set(hono, 'res', response, c)
       },
-    },
-  }
-  return { answer, answeredInFront: () => (running ? inFront : c.finalized) }
-
-  async function answer(next: Next): Promise<Response | undefined> {
-    inFront = c.finalized
-    finalized = c.finalized
-    running = true
-    Object.defineProperties(c, places)
+    })
     try {
-      await behind.run(c, next)
-      if (inFront) return late
-      return finalized ? c.res : undefined
+      await next()
+      if (this.#isAnsweredInFront) return this.#late
+      return c.finalized ? c.res : undefined
     } finally {
-      running = false
+      this.#isRunning = false
       Reflect.deleteProperty(c, 'res')
-      Object.defineProperty(c, 'finalized', { configurable: true, enumerable: true, writable: true, value: true })
-      if (!inFront) {
-        // What was taken is gone from there: it must not add its headers to what comes next.
-        c.res = undefined
-        c.finalized = false
-      }
+      if (this.#isAnsweredInFront) Object.defineProperty(c, 'finalized', { ...finalized, writable: true, value: true })
+      else replaceResponse(c, undefined)
     }
   }
+
+  get #isLate(): boolean {
+    return this.#isAnsweredInFront && isBehind(this.#context)
+  }
+
+  #split(): void {
+    this.#isAnsweredInFront = true
+    const get = () => !this.#isLate || this.#late !== undefined
+    Object.defineProperty(this.#context, 'finalized', { ...finalized, get, set() {} })
+  }
+}
+
+const finalized = { configurable: true, enumerable: true }
+
+/** Set over another one, Hono would add the headers of that to it. */
+export function replaceResponse(c: Context, response: Response | undefined): void {
+  c.res = undefined
+  if (response) c.res = response
+  else c.finalized = false
 }

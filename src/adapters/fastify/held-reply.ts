@@ -3,7 +3,7 @@ import type { FastifyReply } from 'fastify'
 import { withinCap } from '../../core/answer.js'
 import type { Concluding, Leaving } from '../../http/handler-attempt.js'
 import { errorOf, holdFor, type NodeExchange } from '../node/exchange.js'
-import { ignoreLaterWrites } from '../node/ignored-writes.js'
+import { ignoreLaterWrites } from '../node/late-writes.js'
 import { changedPairs, sendAnswer } from '../node/response-headers.js'
 import { isBodiless } from '../node/written-bytes.js'
 

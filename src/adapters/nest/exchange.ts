@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import { isOncekeyError, OncekeyError } from '../../core/errors.js'
 import type { NodeExchange } from '../node/exchange.js'
-import { ignoreLaterWrites } from '../node/ignored-writes.js'
+import { ignoreLaterWrites } from '../node/late-writes.js'
 
 /** What the requests of both platforms have: Express's is Node's own, Fastify's has it inside. */
 export interface NestRequest {

@@ -1,66 +1,50 @@
-import { type OutgoingHttpHeaders, ServerResponse, validateHeaderValue } from 'node:http'
-import type { Socket } from 'node:net'
+import { type OutgoingHttpHeaders, type ServerResponse, validateHeaderValue } from 'node:http'
 import type { Answer } from '../../core/answer.js'
-import type { Disguise } from './disguise.js'
 import { HeldBody } from './held-body.js'
-import { type HeldSocket, hideListeners } from './held-socket.js'
+import type { HeldClient } from './held-client.js'
 import { breakOff } from './http-versions.js'
-import { ignoreLaterWrites, sendInstead } from './ignored-writes.js'
-import { Overrides } from './overrides.js'
-import { isPlainResponse, PlainResponse } from './plain-response.js'
+import { ignoreLaterWrites, sendInstead } from './late-writes.js'
 import { changedHeaders, type HeadersArgument, mergeHeaders } from './response-headers.js'
 import { bytesOf, type Callback, type Chunk } from './written-bytes.js'
 
-/** A response whose handler writes as ever, and of which nothing is complete before we say so. */
-export interface HeldResponse {
-  /** Lets the handler's own answer go, with these headers where it has none of that name. */
-  release(extra: Answer['headers']): void
-  /** Sends this instead; whatever the handler wrote, or writes later, is dropped. */
-  replaceBy(answer: Answer): void
-  /** Leaves the handler's status and headers on the response, and everything else to whoever sends them. */
-  giveBack(): void
-}
-
-/** Where a handler's end is told, once. */
+/** Where a handler's end is reported, once. */
 export interface Ending {
   answer(answer: Answer): void
+  /** The handler destroyed its response. */
   fail(error: unknown): void
 }
 
 export interface HoldOptions {
-  /** The headers that are there before the handler, and will be at a replay: only what differs from them is part of the answer. */
+  /** The headers that were set before the handler began. */
   readonly baseline: OutgoingHttpHeaders
   /** Larger bodies are not kept in memory: they flow, but for their last piece. */
   readonly maxBytes: number
-  readonly socket: HeldSocket
-  /** Is told what the handler answered, once it has; or that it destroyed the response. */
   readonly end: Ending
-  /** The client has its answer, from those in front of the handler. What the handler answers is caught, and goes nowhere. */
+  /** Absent: the handler sees that its client has gone. */
+  readonly client?: HeldClient
+  /** The client has its answer already: what the handler writes is caught, and goes nowhere. */
   readonly isAnswered?: boolean
+  /** A framework writes all headers at once, those in front of the handler included: then who set them cannot be known. */
+  readonly setsAllHeaders?: boolean
 }
 
-/**
- * Holds a response. Below every framework on Node there is this one object, so `res.json`, `res.end`, pipes, `sendFile`, `reply.send`,
- * `reply.raw` and `@Res()` are all caught here. A client that hangs up is not noticed by the handler: its work goes on.
- */
-export function holdResponse(response: ServerResponse, options: HoldOptions): HeldResponse {
-  return new Held(response, options)
-}
-
-/** Where the functions below find what they are about. It stays: who took one of them off the response may call it at any time. */
 const held = Symbol('oncekey.held')
 
-type Holding = ServerResponse & { [held]: Held }
+type Holding = ServerResponse & { [held]: HeldResponse }
 
 type EndArgument = Chunk | Callback | BufferEncoding | null | undefined
 
-/** What stands in front of the methods of a response. The same functions for all of them: see `Overrides`. */
+/** The methods that are replaced; the same functions for all responses. */
 const methods = {
   writeHead(this: Holding, code: number | string, ...rest: unknown[]) {
     return this[held].writeHead(code, rest)
   },
+  // Its old name, which Node had up to version 24.
+  writeHeader(this: Holding, code: number | string, ...rest: unknown[]) {
+    return this[held].writeHead(code, rest)
+  },
   flushHeaders(this: Holding) {
-    this[held].writeHeadIfNeeded()
+    this[held].flushHeaders()
   },
   write(this: Holding, chunk: Chunk, encoding?: BufferEncoding | Callback, callback?: Callback) {
     return this[held].write(chunk, encoding, callback)
@@ -71,118 +55,116 @@ const methods = {
   destroy(this: Holding, error?: Error) {
     return this[held].destroy(error)
   },
+  setHeader(this: Holding, ...args: unknown[]) {
+    return this[held].changeHeader('setHeader', args)
+  },
+  appendHeader(this: Holding, ...args: unknown[]) {
+    return this[held].changeHeader('appendHeader', args)
+  },
+  removeHeader(this: Holding, ...args: unknown[]) {
+    return this[held].changeHeader('removeHeader', args)
+  },
   emit(this: Holding, event: string, ...details: unknown[]) {
     return this[held].emit(event, details)
   },
-  on(this: Holding, event: string, listener: () => void) {
-    return this[held].on(event, listener)
+} as unknown as Saved
+
+type Saved = Pick<
+  ServerResponse,
+  'writeHead' | 'flushHeaders' | 'write' | 'end' | 'destroy' | 'setHeader' | 'appendHeader' | 'removeHeader' | 'emit'
+> & { writeHeader: ServerResponse['writeHead'] }
+
+/** Error handlers look at it. */
+const headersSent: PropertyDescriptor & ThisType<Holding> = {
+  configurable: true,
+  get() {
+    return this[held].headersSent ?? Reflect.get(Object.getPrototypeOf(this), 'headersSent', this)
   },
 }
 
-const own = ServerResponse.prototype
-
-/** What Node itself goes by when it writes. */
-const neededToWrite = ['writeHead', 'writeHeader', 'flushHeaders', 'headersSent', '_header', 'finished', 'destroyed', '_closed']
-
-/** For responses of HTTP/2, and for those of which others have replaced methods before us. */
-function overridden(response: ServerResponse, seeming: Socket): Overrides<ServerResponse> {
-  const overrides = new Overrides(response)
-  overrides.method('writeHead', methods.writeHead)
-  overrides.method('writeHeader', methods.writeHead)
-  overrides.method('flushHeaders', methods.flushHeaders)
-  overrides.method('write', methods.write)
-  overrides.method('end', methods.end)
-  overrides.method('destroy', methods.destroy)
-  overrides.method('emit', methods.emit)
-  if (Object.hasOwn(response, 'on')) overrides.method('on', methods.on)
-  hideListeners(overrides)
-  overrides.value('_header', null)
-  overrides.value('finished', false)
-  overrides.value('destroyed', false)
-  overrides.value('_closed', false)
-  overrides.value('socket', seeming)
-  return overrides
-}
-
-class Held implements HeldResponse {
+/**
+ * Holds what a handler writes, as the `compression` package does: `writeHead`, `write` and `end` of the response are saved and replaced, and the saved ones
+ * are called when the answer is stored. Below every framework on Node there is this one object, so `res.json`, pipes, `sendFile`, `reply.raw` and
+ * `@Res()` are all caught here.
+ */
+export class HeldResponse {
   readonly #response: ServerResponse
-  readonly #baseline: OutgoingHttpHeaders
-  readonly #socket: HeldSocket
-  readonly #disguise: Disguise<ServerResponse>
+  readonly #options: HoldOptions
+  readonly #saved: Saved
   readonly #body: HeldBody
+  /** The own `on` of a response that somebody in front compresses. */
+  readonly #on: ServerResponse['on'] | undefined
+  /** The headers that the handler set, be it to the same as before. */
+  readonly #set = new Set<string>()
   /** Undefined until the head is written. */
   #status: number | undefined
-  #flowing = false
-  #ended = false
-  #over = false
-  /** What Node told, and nobody heard: its client has gone, or has all of what somebody in front of us answered. */
-  readonly #unheard: ('close' | 'finish')[] = []
-  readonly #told: Ending
-  readonly #isAnswered: boolean
+  #isFlowing = false
+  #isEnded = false
+  #isOver = false
+  /** What Node emitted meanwhile, because the client has gone. */
+  readonly #unheard: string[] = []
 
-  constructor(response: ServerResponse, { baseline, maxBytes, socket, end, isAnswered = false }: HoldOptions) {
-    this.#isAnswered = isAnswered
+  constructor(response: ServerResponse, options: HoldOptions) {
+    const { writeHead, flushHeaders, write, end, destroy, setHeader, appendHeader, removeHeader, emit } = response
+    const { writeHeader } = response as unknown as Saved
     this.#response = response
-    this.#baseline = baseline
-    this.#socket = socket
-    this.#body = new HeldBody(maxBytes, this)
-    this.#told = end
+    this.#options = options
+    this.#saved = { writeHead, writeHeader, flushHeaders, write, end, destroy, setHeader, appendHeader, removeHeader, emit }
+    this.#body = new HeldBody(options.maxBytes, (bytes, done) => this.#flow(bytes, done))
     ;(response as Holding)[held] = this
-    this.#disguise = isPlainResponse(response) ? new PlainResponse(response, socket.seeming, methods) : overridden(response, socket.seeming)
-    this.#seem()
+    Object.assign(response, methods)
+    Object.defineProperty(response, 'headersSent', headersSent)
+    if (Object.hasOwn(response, 'on')) {
+      this.#on = response.on
+      response.on = ((event: string, listener: () => void) => this.#listen(event, listener)) as ServerResponse['on']
+    }
   }
 
-  /** What HTTP/1 derives from other values. HTTP/2 does not. */
-  #seem(): void {
-    this.#disguise.show('headersSent', this.#status !== undefined)
-    this.#disguise.show('writableEnded', this.#ended)
-    this.#disguise.show('writableFinished', false)
-  }
-
+  /** Lets the handler's own answer go, with these headers where it has none of that name. */
   release(extra: Answer['headers']): void {
     if (!this.#finish()) return
     const response = this.#response
-    if (!this.#flowing) {
-      // Whoever changes it after the head is written changes nothing on Node.
+    if (!this.#isFlowing) {
       response.statusCode = this.#status as number
       for (const [name, value] of extra) if (!response.hasHeader(name)) response.setHeader(name, value)
     }
-    // One piece in one call: then Node says how long it is. If nobody is left to get it, those in front of us have their say all the
-    // same: sessions are saved at the end.
+    // In one piece: then Node says how long it is. With nobody left to get it those in front have their say all the same: sessions are saved at the end.
     if (!response.writableEnded) response.end(this.#body.rest())
     if (this.#isGone) this.#leave()
   }
 
-  replaceBy(given: Answer): void {
+  /** Sends this instead. What the handler wrote, or writes later, is dropped. */
+  replaceBy(answer: Answer): void {
     if (!this.#finish()) return
     const response = this.#response
     if (this.#isGone || response.writableEnded) {
       this.#leave()
       return
     }
-    if (this.#flowing) breakOff(response)
-    else sendInstead(response, given, this.#baseline)
+    if (this.#isFlowing) breakOff(response)
+    else sendInstead(response, answer, this.#options.baseline)
     ignoreLaterWrites(response)
   }
 
+  /** Leaves status and headers on the response, and everything else to its sender. */
   giveBack(): void {
-    if (this.#finish()) this.#tellUnheard()
+    if (this.#finish()) this.#emitUnheard()
   }
 
-  /** There is nobody left to answer. */
+  /** Nobody is left to answer. */
   get #isGone(): boolean {
-    return this.#isAnswered || this.#unheard.length > 0
+    return this.#options.isAnswered === true || this.#unheard.length > 0
+  }
+
+  /** Undefined: Node knows. */
+  get headersSent(): boolean | undefined {
+    return this.#isOver || this.#isFlowing ? undefined : this.#status !== undefined
   }
 
   writeHead(code: number | string, rest: readonly unknown[]): ServerResponse {
-    if (this.#over) return this.#response
-    // Node writes it itself.
-    if (this.#flowing) return own.writeHead.call(this.#response, code as number, ...(rest as never[]))
-    if (this.#status !== undefined) {
-      // As Node says it: some look for the code.
-      throw Object.assign(new Error('Cannot write headers after they are sent to the client'), { code: 'ERR_HTTP_HEADERS_SENT' })
-    }
     const response = this.#response
+    if (this.#isOver) return response
+    this.#refuseIfSent()
     // As Node does it, and at once: when the answer leaves there is nobody left to throw to.
     const written = Number(code) | 0
     if (written < 100 || written > 999) throw new RangeError(`Invalid status code: ${code}`)
@@ -193,48 +175,53 @@ class Held implements HeldResponse {
     mergeHeaders(response, rest.find((argument) => typeof argument === 'object' && argument !== null) as HeadersArgument)
     response.statusCode = written
     this.#status = written
-    this.#disguise.show('_header', 'held')
-    this.#seem()
     return response
   }
 
-  writeHeadIfNeeded(): void {
-    // By its name, so that whoever put something in front of it meanwhile has their say.
-    if (this.#status === undefined) this.#response.writeHead(this.#response.statusCode)
+  flushHeaders(): void {
+    if (!this.#isOver) this.#writeHeadIfNeeded()
+  }
+
+  changeHeader(method: 'setHeader' | 'appendHeader' | 'removeHeader', args: readonly unknown[]): ServerResponse {
+    if (!this.#isOver) {
+      this.#refuseIfSent()
+      if (!this.#options.setsAllHeaders) this.#set.add(String(args[0]).toLowerCase())
+    }
+    return Reflect.apply(this.#saved[method] as never, this.#response, args)
   }
 
   write(chunk: Chunk, encoding?: BufferEncoding | Callback, callback?: Callback): boolean {
     const done = typeof encoding === 'function' ? encoding : callback
     const piece = bytesOf(chunk, encoding)
-    if (this.#over || this.#ended) {
-      if (done) process.nextTick(done, this.#over ? null : new Error('The response was ended already.'))
-      return this.#over
+    if (this.#isOver || this.#isEnded) {
+      if (done) process.nextTick(done, this.#isOver ? null : new Error('The response was ended already.'))
+      return this.#isOver
     }
-    this.writeHeadIfNeeded()
+    this.#writeHeadIfNeeded()
     return this.#body.write(piece, typeof chunk === 'string', done)
   }
 
   end(args: readonly EndArgument[]): ServerResponse {
     const response = this.#response
-    if (this.#over) return response
+    if (this.#isOver) return response
     const [chunk, encoding] = args
     const piece = chunk === undefined || chunk === null || typeof chunk === 'function' ? undefined : bytesOf(chunk, encoding)
-    if (!this.#ended) this.writeHeadIfNeeded()
+    if (!this.#isEnded) this.#writeHeadIfNeeded()
     const done = args.find((argument) => typeof argument === 'function')
     if (done) response.once('finish', done)
-    if (this.#ended) return response
+    if (this.#isEnded) return response
     if (piece) this.#body.write(piece, typeof chunk === 'string')
-    this.#ended = true
-    this.#seem()
-    this.#told.answer(this.#body.kept(this.#status as number, changedHeaders(response, this.#baseline)))
+    this.#isEnded = true
+    const { baseline, end } = this.#options
+    end.answer(this.#body.kept(this.#status as number, changedHeaders(response, baseline, this.#set)))
     return response
   }
 
   destroy(error: Error | undefined): ServerResponse {
     const response = this.#response
-    // A framework does that to a handler which answers twice; the first answer is whole, and on its way.
-    if (this.#ended || !this.#finish()) return response
-    this.#told.fail(error ?? new Error('The handler destroyed its response.'))
+    // A framework destroys the response of a handler that answers twice; the first answer is whole, and is being stored.
+    if (this.#isEnded || !this.#finish()) return response
+    this.#options.end.fail(error ?? new Error('The handler destroyed its response.'))
     if (this.#isGone) this.#leave()
     else response.destroy(error)
     return response
@@ -242,67 +229,88 @@ class Held implements HeldResponse {
 
   emit(event: string, details: readonly unknown[]): boolean {
     const response = this.#response
-    if (this.#over) return this.#disguise.inherited('emit').call(response, event, ...details)
-    this.#disguise.hideChanges()
-    if (this.#isAnswered || (event !== 'close' && event !== 'finish'))
-      return this.#disguise.original('emit').call(response, event, ...details)
+    const isHidden = this.#options.client && !this.#isOver && (event === 'close' || event === 'finish')
+    if (!isHidden) return this.#saved.emit.call(response, event, ...details)
+    if (this.#unheard.length === 0) this.#seemOpen()
     this.#unheard.push(event)
     // Whoever waits for the client to read on would wait for ever.
-    if (this.#flowing) response.emit('drain')
+    if (this.#isFlowing) response.emit('drain')
     return true
   }
 
-  /** Who compresses in front of us sends those who wait for 'drain' to a stream of theirs, where we could not wake them. */
-  on(event: string, listener: () => void): ServerResponse {
-    const on = event === 'drain' ? this.#disguise.inherited('on') : this.#disguise.original('on')
+  /** `stream.pipeline()` refuses a response that is closed. */
+  #seemOpen(): void {
+    const get = () => this.#isOver
+    for (const name of ['destroyed', 'closed']) Object.defineProperty(this.#response, name, { get, set() {}, configurable: true })
+  }
+
+  /** Compression in front redirects 'drain' to its own stream, which we cannot wake: use the original. */
+  #listen(event: string, listener: () => void): ServerResponse {
+    const on = event === 'drain' && !this.#isOver ? Object.getPrototypeOf(this.#response).on : this.#on
     return on.call(this.#response, event, listener)
   }
 
-  flow(bytes: Uint8Array, done: Callback | undefined): boolean {
+  /** Says whether there is room for more. */
+  #flow(bytes: Uint8Array, done: Callback | undefined): boolean {
     if (this.#isGone) {
       if (done) process.nextTick(done)
       return true
     }
-    if (!this.#flowing) this.#startFlowing()
-    // That the client has gone is no error of the handler's.
-    return this.#disguise.original('write').call(this.#response, bytes, 'utf8', () => done?.())
+    if (!this.#isFlowing) this.#startFlowing()
+    // A client that has gone is no error of the handler.
+    return this.#saved.write.call(this.#response, bytes, 'utf8', () => done?.())
   }
 
   #startFlowing(): void {
     const response = this.#response
-    this.#flowing = true
-    this.#disguise.remove(neededToWrite)
+    const { writeHead, writeHeader, flushHeaders, setHeader, appendHeader, removeHeader } = this.#saved
+    this.#isFlowing = true
+    Object.assign(response, { writeHead, writeHeader, flushHeaders, setHeader, appendHeader, removeHeader })
     response.statusCode = this.#status as number
-    let telling = false
-    // See above: those who wait for us, and not for who compresses, are told by us.
-    this.#disguise.replaced('on')?.call(response, 'drain', () => {
-      if (telling) return
-      telling = true
+    let isTelling = false
+    // The other way round: the compression's stream has room.
+    this.#on?.call(response, 'drain', () => {
+      if (isTelling) return
+      isTelling = true
       response.emit('drain')
-      telling = false
+      isTelling = false
     })
   }
 
-  /** False if it was over before. */
+  #writeHeadIfNeeded(): void {
+    // By its name: somebody behind us may have replaced it.
+    if (this.#status === undefined) this.#response.writeHead(this.#response.statusCode)
+  }
+
+  #refuseIfSent(): void {
+    if (this.#status === undefined || this.#isFlowing) return
+    throw Object.assign(new Error('Cannot write headers after they are sent to the client'), { code: 'ERR_HTTP_HEADERS_SENT' })
+  }
+
+  /** Puts the saved methods back. False if that was done before. */
   #finish(): boolean {
-    if (this.#over) return false
-    this.#over = true
-    this.#disguise.remove()
-    this.#socket.letGo()
-    this.#socket.tellWhenClosed(this.#response)
+    if (this.#isOver) return false
+    this.#isOver = true
+    Object.assign(this.#response, this.#saved)
+    if (this.#on) this.#response.on = this.#on
+    this.#options.client?.letResponseGo()
     return true
   }
 
   #leave(): void {
     const response = this.#response
+    if (this.#options.isAnswered) {
+      // Those who wait for its end: Node does not know this response.
+      response.emit('finish')
+      response.emit('close')
+      return
+    }
     ignoreLaterWrites(response)
-    // It was over before it was held: Node told that to all who were there then.
-    if (!this.#isGone && response.writableFinished) response.emit('close')
-    this.#tellUnheard()
+    this.#emitUnheard()
   }
 
   /** Node listens, too: only when it hears that an answer is finished does the next request of the connection have its turn. */
-  #tellUnheard(): void {
+  #emitUnheard(): void {
     for (const event of this.#unheard) this.#response.emit(event)
   }
 }

@@ -6,6 +6,8 @@ function streamOf(message: IncomingMessage | ServerResponse): Http2ServerRequest
   return (message as unknown as Partial<Http2ServerRequest | Http2ServerResponse>).stream as Http2ServerRequest['stream'] | undefined
 }
 
+export const isHttp2 = (message: IncomingMessage | ServerResponse) => streamOf(message) !== undefined
+
 /** By RFC 9110 a request has a body if a header says how long it is, or that it comes in pieces. HTTP/2 says in a frame where it ends. */
 export function hasBody(request: IncomingMessage): boolean {
   const stream = streamOf(request)

@@ -3,7 +3,6 @@ import { ByteBlocks } from '../../core/byte-blocks.js'
 import type { ArrivingBody } from '../../core/fingerprint/arriving-body.js'
 import type { BodyReading, HttpBody } from '../../http/request.js'
 import { hasBody, isAborted } from './http-versions.js'
-import { Overrides } from './overrides.js'
 import { toBytes } from './written-bytes.js'
 
 /** Where body parsers leave the bytes, if they are told to keep them, and what they made of them. */
@@ -68,7 +67,7 @@ class Arriving {
   readonly #maxBytes: number
   readonly #arrived: ArrivingBody | undefined
   readonly #resolve: (body: HttpBody) => void
-  readonly #overrides: Overrides<IncomingMessage>
+  readonly #push: IncomingMessage['push']
   readonly #gathered: ByteBlocks
   /** Somebody else's reading, which this one stands in front of. */
   readonly #behind: Arriving | undefined
@@ -80,14 +79,14 @@ class Arriving {
     this.#resolve = resolve
     this.#behind = (request as Reading)[arriving]
     ;(request as Reading)[arriving] = this
-    this.#overrides = new Overrides(request)
+    this.#push = request.push
     this.#gathered = new ByteBlocks((block) => arrived?.add(block))
   }
 
   begin(): void {
     const request = this.#request
     request.once('close', closed)
-    this.#overrides.method('push', push)
+    request.push = push as IncomingMessage['push']
     if (request.readableLength > 0) this.take(toBytes(readQuietly(request), request.readableEncoding))
     request.read(0)
   }
@@ -116,7 +115,7 @@ class Arriving {
 
   settle(body: HttpBody): void {
     this.#request.off('close', closed)
-    this.#overrides.remove()
+    this.#request.push = this.#push
     ;(this.#request as Reading)[arriving] = this.#behind
     this.#resolve(body)
   }
@@ -139,10 +138,10 @@ function arrivedBody(arrived: ArrivingBody): HttpBody & { readonly bytes: Uint8A
 
 /** Not heard by those in front of us who listen to it: they will be told when it is read. */
 function readQuietly(request: IncomingMessage): Buffer | string {
-  const overrides = new Overrides(request)
-  overrides.method('emit', heardByNobody)
+  const { emit } = request
+  request.emit = heardByNobody
   const read: Buffer | string = request.read()
-  overrides.remove()
+  request.emit = emit
   return read
 }
 

@@ -22,18 +22,18 @@ function pairsOf(flat: readonly string[]): HeaderPair[] {
   return flat.flatMap((name, index): HeaderPair[] => (index % 2 === 0 ? [[name, flat[index + 1] as string]] : []))
 }
 
-/** The headers that are not as they were in `baseline`, one pair for each line. */
-export function changedHeaders(response: ServerResponse, baseline: OutgoingHttpHeaders): HeaderPair[] {
-  return changedPairs(response.getHeaders(), baseline)
+/** The headers that are not as they were in `baseline`, or that the handler `set` to the same; one pair for each line. */
+export function changedHeaders(response: ServerResponse, baseline: OutgoingHttpHeaders, set?: ReadonlySet<string>): HeaderPair[] {
+  return changedPairs(response.getHeaders(), baseline, set)
 }
 
 /** The same for headers that a framework has kept to itself so far. */
-export function changedPairs(headers: OutgoingHttpHeaders, baseline: OutgoingHttpHeaders): HeaderPair[] {
+export function changedPairs(headers: OutgoingHttpHeaders, baseline: OutgoingHttpHeaders, set?: ReadonlySet<string>): HeaderPair[] {
   const changed: HeaderPair[] = []
   for (const name of Object.keys(headers)) {
     const value = headers[name]
     // The id of a request is told again at its replays, whoever set it.
-    const same = name !== 'request-id' && String(baseline[name]) === String(value)
+    const same = name !== 'request-id' && !set?.has(name) && String(baseline[name]) === String(value)
     // HTTP/2 keeps the status among them.
     if (value === undefined || same || name.startsWith(':')) continue
     if (Array.isArray(value)) for (const line of value) changed.push([name, String(line)])

@@ -1,5 +1,5 @@
 import { type Answer, type BodyOf, checkAnswer, type Reply, reply } from '../core/answer.js'
-import { isOncekeyError, OncekeyError } from '../core/errors.js'
+import { isOncekeyError, OncekeyError, storeTimeout } from '../core/errors.js'
 import type { Fingerprint, FingerprintRequest } from '../core/fingerprint/fingerprint.js'
 import { checkKeyRef, type KeyRef } from '../core/key.js'
 import { type PolicyOptions, resolvePolicy } from '../core/policy.js'
@@ -43,7 +43,7 @@ export async function within<Tx, R extends Answer>(
   const part = TransactionPart.nested(tx, key)
   try {
     const claim = 'then' in claiming ? await claiming : claiming
-    const transactionId = await store.transactionId(tx)
+    const transactionId = await inTime(parts, store.transactionId(tx))
     if (transactionId !== undefined) part.identify(transactionId)
     return await inSavepoint(claim)
   } finally {
@@ -51,12 +51,12 @@ export async function within<Tx, R extends Answer>(
   }
 
   async function inSavepoint(claim: KeyClaim): Promise<WithinOutcome<R>> {
-    const savepoint = await store.savepoint(tx)
+    const savepoint = await inTime(parts, store.savepoint(tx))
     let startedAt: number | undefined
     try {
       const verdict = await store.keyClaimWithin(claim, tx, limit)
       if (verdict.kind !== 'execute') {
-        await savepoint.keep()
+        await inTime(parts, savepoint.keep())
         return outcomeOf<R>(parts, ref, verdict) as WithinOutcome<R>
       }
       reportExecuting(parts, claim, verdict)
@@ -67,14 +67,14 @@ export async function within<Tx, R extends Answer>(
       const finish = { lease, state: 'complete', answer: parts.keep(ref, answer), retention: claim.retention } as const
       if ((await store.keyFinishWithin(finish, tx, limit)) !== 'done') throw leaseLost()
       part.assertAlone()
-      await savepoint.keep()
+      await inTime(parts, savepoint.keep())
       // Too late to undo this part alone: the undo fails, and with it the whole transaction.
       part.assertAlone()
       report(ref, { type: 'finished', status: answer.status, durationMs: clock.monotonic() - startedAt, committed: false })
       return { kind: 'executed', answer: answer as Reply<BodyOf<R>>, incarnation: lease.incarnation }
     } catch (error) {
       part.undone()
-      await savepoint.undo().catch((undoError: unknown) => {
+      await inTime(parts, savepoint.undo()).catch((undoError: unknown) => {
         // Else the connection is gone, and with it the transaction.
         if (store.failureOf(undoError) === 'refused') throw notUndone(key, error, undoError)
       })
@@ -84,6 +84,14 @@ export async function within<Tx, R extends Answer>(
       throw error
     }
   }
+}
+
+/** The connection is the user's: one that went silent is not ours to destroy, but nobody need wait for it. */
+function inTime<T>({ clock, storeTimeoutMs }: EngineParts, statement: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const cancel = clock.schedule(() => reject(storeTimeout()), storeTimeoutMs)
+    statement.finally(cancel).then(resolve, reject)
+  })
 }
 
 /** Postgres commits no transaction after this, but an ORM that undoes a savepoint around it may. */

@@ -181,6 +181,18 @@ test('a phase on a connection that goes silent ends, and the next attempt goes o
   expect(rows).toEqual([{ count: 1 }])
 })
 
+test("in a user's transaction on a connection that goes silent, a within ends soon after storeTimeout", async () => {
+  const { pool, silence } = await silentPool({ max: 1 })
+  const once = createOnce({ store: postgresStore(fromPg(database.pool)), storeTimeout: '500ms' })
+  const tx = await pool.connect()
+  await tx.query('begin')
+  silence()
+  const began = performance.now()
+  await expect(once.within(tx, { tenant: 't', scope: 's', key: 'silent' }, () => {})).rejects.toMatchObject({ code: 'store_timeout' })
+  expect(performance.now() - began).toBeLessThan(10_000)
+  tx.release(true)
+})
+
 test('a store whose driver hands out no connection to destroy lets its caller go all the same', async () => {
   const silent = { query: () => new Promise<never>(() => {}), transaction: () => new Promise<never>(() => {}) }
   const connection = { ...silent, within: () => silent, script: async () => {} }

@@ -236,6 +236,7 @@ test.each(['phase', 'finish'] as const)('in a %s, a job goes with the within tha
     let late: Promise<void> | undefined
     const failing = take(tx, 'undone beside', async () => {
       late = new Promise((resolve) => setTimeout(resolve, 10)).then(() => stage('too late'))
+      late.catch(() => {})
       throw new Error('no')
     })
     await Promise.all([stage('beside'), expect(failing).rejects.toThrow('no')])

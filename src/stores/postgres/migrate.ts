@@ -21,6 +21,9 @@ export interface MigrateOptions {
   lockTimeout?: Duration
 }
 
+/** Of a large table: builds of indexes may take hours. Each step ends by itself. */
+const longestMigrationMs = 2 ** 31 - 1
+
 /** A table of up to so many rows is changed within milliseconds. */
 const smallTableRows = 10_000
 
@@ -73,7 +76,7 @@ async function isDone<Tx>(target: Target<Tx>, steps: readonly Migration[]): Prom
 async function migrateInTurn<Tx>(target: Target<Tx>, steps: readonly Migration[]): Promise<string[] | undefined> {
   const { connection, schema, quoted } = target
   const stepwise = !connection.singleSession && (await patiently(target, (tx) => isLarge(connection.within(tx), target)))
-  return patiently(target, async (tx) => {
+  const inTurn = async (tx: Tx): Promise<string[] | undefined> => {
     const db = connection.within(tx)
     if (!(await takeMigrationLock(db, schema))) return undefined
     const pending = await pendingSteps(db, target, steps)
@@ -88,7 +91,8 @@ async function migrateInTurn<Tx>(target: Target<Tx>, steps: readonly Migration[]
       await applyAtOnce(target, tx, pending)
     }
     return pending.map(({ name }) => name)
-  })
+  }
+  return patiently(target, inTurn, stepwise ? longestMigrationMs : undefined)
 }
 
 async function pendingSteps(

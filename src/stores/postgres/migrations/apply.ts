@@ -39,7 +39,7 @@ export async function applyOneByOne<Tx>(target: Target<Tx>, lock: Queryable, ste
   await checkRoom(connection, lock)
   for (const step of steps) {
     // Fails if the lock is lost.
-    await lock.query('select 1 as held', [])
+    await lock.query('select 1 as held', [], { timeoutMs: connectionMs })
     if (step.mode === undefined || step.mode === 'transaction') {
       await patiently(target, (tx) => connection.script(tx, scriptOf(step, quoted)))
       continue
@@ -52,15 +52,26 @@ export async function applyOneByOne<Tx>(target: Target<Tx>, lock: Queryable, ste
   }
 }
 
+/** For a connection and a begin, and for a commit. */
+const connectionMs = 60_000
+
+/** Longer than a step takes that is one transaction. A connection that went silent holds up a deployment no longer than this. */
+const longestStepMs = 15 * 60_000
+
 /** One transaction, restarted with backoff until it gets its locks. */
-export async function patiently<Tx, T>({ connection, schema, lockTimeoutMs }: Target<Tx>, work: (tx: Tx) => Promise<T>): Promise<T> {
+export async function patiently<Tx, T>(
+  { connection, schema, lockTimeoutMs }: Target<Tx>,
+  work: (tx: Tx) => Promise<T>,
+  workMs = longestStepMs,
+): Promise<T> {
   const patience = new LockPatience(lockTimeoutMs)
   for (;;) {
     try {
-      return await connection.transaction(async (tx) => {
+      const limited = async (tx: Tx) => {
         await limitWaits(connection.within(tx), patience.tryMs)
         return work(tx)
-      })
+      }
+      return await connection.transaction(limited, { timeoutMs: connectionMs, workMs })
     } catch (error) {
       // A lock timeout, or a deadlock.
       if (isOncekeyError(error) || !hasState(error, '55P03', '40P01')) throw error

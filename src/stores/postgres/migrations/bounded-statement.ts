@@ -6,6 +6,9 @@ const lookEveryMs = 250
 /** How long a look waits for a third connection of the pool. */
 const connectionMs = 1_000
 
+/** Longer than a look takes. */
+const longestLookMs = 15_000
+
 /**
  * Runs a statement that Postgres takes outside of transactions only, where no `lock_timeout` can be set for it alone. It waits for
  * transactions that are older than itself. Claims do not wait for it, but the caller does: past `waitMs` it is cancelled.
@@ -46,13 +49,13 @@ function observing(db: Queryable, lock: Queryable): Queryable {
         const late = new Promise<undefined>((resolve) => {
           timer = setTimeout(resolve, connectionMs, undefined)
         })
-        const looked = db.query(text, values)
+        const looked = db.query(text, values, { timeoutMs: longestLookMs })
         looked.catch(() => {})
         const rows = await Promise.race([looked, late]).finally(() => clearTimeout(timer))
         if (rows) return rows
         hasThird = false
       }
-      return lock.query(text, values)
+      return lock.query(text, values, { timeoutMs: longestLookMs })
     },
   }
 }

@@ -1,4 +1,5 @@
 // The work of the campaign's services: one flow for each way in which a request can be protected.
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { randomUUID } from 'node:crypto'
 import type pg from 'pg'
 import { type Answer, bodyOf, isOncekeyError, type Once, type Outcome, type Reply, reply } from '../../src/index.js'
@@ -30,7 +31,17 @@ export interface Told {
   /** What makes this answer another one than any other run's. */
   readonly nonce: string | null
   readonly stored: boolean
+  /** The work began in this request, whatever came of it: if its commit was lost on the way, it may be told another one's answer. */
+  readonly hasBegun?: boolean
   readonly ms: number
+}
+
+/** The request that the work belongs to. There is none if a worker carries it out. */
+const current = new AsyncLocalStorage<{ hasBegun: boolean }>()
+
+function begins(): void {
+  const asking = current.getStore()
+  if (asking) asking.hasBegun = true
 }
 
 export const tenant = 'silence'
@@ -54,6 +65,7 @@ interface Outsides {
 export function defineFlows(once: Once<pg.PoolClient>, { charge, ran }: Outsides) {
   const operation = once.operation('operation', {}, async (run, input) => {
     const asked = input as Asked
+    begins()
     const nonce = await run.phase('ordered', async (tx) => {
       await tx.query(`insert into effects (key, what) values ($1, 'phase')`, [asked.id])
       return randomUUID()
@@ -68,11 +80,13 @@ export function defineFlows(once: Once<pg.PoolClient>, { charge, ran }: Outsides
   })
   const local = once.local('local', {}, async (tx, input) => {
     const asked = input as Asked
+    begins()
     await tx.query(`insert into effects (key, what) values ($1, 'local')`, [asked.id])
     await pause(asked.workMs)
     return made(randomUUID(), asked)
   })
   const consumer = once.consumer('consumer', { tenant }, async (tx, message: { id: string; body: Asked }) => {
+    begins()
     await tx.query(`insert into effects (key, what) values ($1, 'consumer')`, [message.id])
     await pause(message.body.workMs)
     return made(randomUUID(), message.body)
@@ -87,6 +101,7 @@ export function defineFlows(once: Once<pg.PoolClient>, { charge, ran }: Outsides
     if (flow === 'local') return local.run({ tenant, key: id, input: asked, fingerprint })
     if (flow === 'consumer') return consumer.handle({ id, body: asked })
     return once.execute({ tenant, scope: flow, key: id, fingerprint, afterFailure: flow, ...wait }, async () => {
+      begins()
       if (!asked.isUnnoted) await ran(id)
       await pause(asked.workMs)
       return made(randomUUID(), asked)
@@ -96,11 +111,12 @@ export function defineFlows(once: Once<pg.PoolClient>, { charge, ran }: Outsides
   /** Never rejects. */
   return async function request(flow: Flow, asked: Asked): Promise<Told> {
     const began = performance.now()
+    const asking = { hasBegun: false }
     const told = (rest: Partial<Told> & Pick<Told, 'kind'>): Told => {
-      return { flow, key: asked.id, code: null, nonce: null, stored: false, ms: performance.now() - began, ...rest }
+      return { flow, key: asked.id, code: null, nonce: null, stored: false, ...asking, ms: performance.now() - began, ...rest }
     }
     try {
-      const outcome = await send(flow, asked)
+      const outcome = await current.run(asking, () => send(flow, asked))
       const { kind } = outcome
       if (kind === 'executed') return told({ kind, nonce: bodyOf(outcome.answer).nonce, stored: outcome.stored })
       if (kind === 'replayed')

@@ -87,8 +87,9 @@ export async function parkedWithoutRun(pool: pg.Pool, ran: ReadonlySet<string>):
 
 /** Requests that took longer than they may, or still do: a line each. `machineMs`: what the machine adds. */
 export function late(told: readonly Told[], ran: ReadonlySet<string>, machineMs = 0): string[] {
-  // A duplicate, and one that was told to come back, has only claimed.
-  const most = ({ key, kind }: Told) => (ran.has(key) && kind !== 'in-progress' && kind !== 'replayed' ? longestRunMs : longestClaimMs)
+  // A duplicate, and one that was told to come back, has only claimed. Unless its own work began, and was lost.
+  const most = ({ key, kind, hasBegun = false }: Told) =>
+    hasBegun || (ran.has(key) && kind !== 'in-progress' && kind !== 'replayed') ? longestRunMs : longestClaimMs
   return told
     .filter((one) => one.ms > most(one) + machineMs)
     .map(({ flow, key, kind, code, ms }) => `${flow} ${key}: ${code ?? kind} after ${Math.round(ms)} ms`)

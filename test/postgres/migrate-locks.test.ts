@@ -20,6 +20,22 @@ async function aSchema(schema: string) {
   return { claim }
 }
 
+test('each of its transactions has limits, so that a silent connection ends it', async () => {
+  const pooled = fromPg(database.createPool())
+  const limits: unknown[] = []
+  const connection: typeof pooled = {
+    ...pooled,
+    transaction(work, times) {
+      limits.push(times)
+      return pooled.transaction(work, times)
+    },
+  }
+  await migrate(connection, { schema: 'limited' })
+  expect(limits.length).toBeGreaterThan(0)
+  const limit = expect.any(Number)
+  expect(limits).toEqual(limits.map(() => ({ timeoutMs: limit, workMs: limit })))
+})
+
 test('with nothing to do it asks two short questions, and waits for no lock', async () => {
   await aSchema('done')
   const other = await database.pool.connect()

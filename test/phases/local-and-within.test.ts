@@ -2,6 +2,7 @@ import type pg from 'pg'
 import { expect, test } from 'vitest'
 import { createOnce, reply } from '../../src/index.js'
 import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
+import { aClaim } from '../../src/testing/store-cases/store-case.js'
 import { useDatabase } from '../support/postgres/database.js'
 import { setup } from './setup.js'
 
@@ -188,4 +189,27 @@ test('work within a transaction that has failed, or in none, is refused by name'
   const client = await database.pool.connect()
   await expect(once.within(client, ref, () => {})).rejects.toMatchObject(none)
   client.release()
+})
+
+test('an end that local work gave an abandoned key is told when it is committed, and not before', async () => {
+  const { pool, tenant, key } = await setup(database)
+  const connection = fromPg(pool)
+  let isBroken = true
+  const breaking: typeof connection = {
+    ...connection,
+    transaction: (work, times) =>
+      connection.transaction(async (tx) => {
+        const value = await work(tx)
+        if (isBroken) throw new Error('the commit failed')
+        return value
+      }, times),
+  }
+  const store = postgresStore(breaking)
+  await store.keyClaim(aClaim({ tenant, scope: 'ends', key: 'k', afterFailure: 'store', leaseMs: 1, fingerprint: null }))
+  await new Promise((resolve) => setTimeout(resolve, 10))
+  const local = createOnce({ store }).local('ends', {}, () => reply(201))
+  await expect(local.run({ tenant, key: 'k', input: null })).rejects.toMatchObject({ code: expect.stringMatching(/^store_/) })
+  expect((await key('k')).state).toBe('processing')
+  isBroken = false
+  expect(await local.run({ tenant, key: 'k', input: null })).toMatchObject({ kind: 'replayed', state: 'failed' })
 })

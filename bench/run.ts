@@ -35,6 +35,8 @@ interface Servers {
 const options = readOptions(process.argv.slice(2))
 if (options) await main(options)
 else console.log(usage)
+// Services of a section that failed are still running, and end with this process.
+process.exit()
 
 async function main(options: Options) {
   const begin = performance.now()

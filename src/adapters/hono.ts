@@ -7,7 +7,7 @@ import { statusOf } from '../http/status.js'
 import { type Message, type Receiver, type WebhookOptions, webhookOf } from '../http/webhook.js'
 import { exchange, type FetchExchange, respond } from './fetch/exchange.js'
 import type { KeptBody } from './fetch/request-body.js'
-import { PlaceBehind, replaceResponse } from './hono/place-behind.js'
+import { placeBehind } from './hono/place-behind.js'
 
 export * from '../http/for-adapters.js'
 
@@ -20,10 +20,10 @@ export * from '../http/for-adapters.js'
 export function idempotency<Tx, E extends Env = any>(once: Once<Tx>, options: IdempotencyOptions<Context<E>>): MiddlewareHandler<E> {
   const layer = idempotencyOf(once, options)
   return async function idempotencyMiddleware(c, next) {
-    const place = new PlaceBehind(c)
+    const place = placeBehind(c)
     const way = await exchange(layer, exchangeOf(c), () => place.answer(next))
     if (way === 'pass') await next()
-    else if (!place.isAnsweredInFront) replaceResponse(c, way)
+    else if (!place.isAnsweredInFront()) replaceResponse(c, way)
     // Nobody will read it: what flows comes to its end unheard.
     else await way.body?.cancel()
   }
@@ -67,6 +67,12 @@ function answering<E extends Env>(service: Service<Context<E>>): Handler<E> {
   }
 }
 
+/** Set over another one, Hono would add the headers of that to it. */
+function replaceResponse(c: Context, response: Response): void {
+  c.res = undefined
+  c.res = response
+}
+
 function exchangeOf<E extends Env>(c: Context<E>): FetchExchange<Context<E>> {
   return {
     native: c,
@@ -81,8 +87,9 @@ function exchangeOf<E extends Env>(c: Context<E>): FetchExchange<Context<E>> {
   }
 }
 
-/** Workers stop when the client has gone, unless they are told to wait. Elsewhere there is no such thing, and to ask for it throws. */
+/** Workers stop when the client has gone, unless they are told to wait. Elsewhere the getter throws, which takes 10 µs on Node. */
 function waitUntilOf(c: Context): FetchExchange<Context>['waitUntil'] {
+  if (c.env?.incoming) return undefined
   try {
     const { executionCtx } = c
     return (work) => executionCtx.waitUntil(work)

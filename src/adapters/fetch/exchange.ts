@@ -61,8 +61,8 @@ export async function exchange<Native, Tx>(
         captured = await captureResponse(await behind.run({ names: [...names], outer: behind.getStore() }, handler), {
           baseline,
           maxBytes: layer.maxAnswerBytes,
-          lost: attempt.attempt.holding.signal,
-          clientGone: request.signal,
+          onLost: (listener) => attempt.attempt.holding.onAbort(listener),
+          clientGone: () => request.signal,
         })
         if (captured.flow) resolve(captured.flow.response)
         return captured.answer

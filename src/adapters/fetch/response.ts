@@ -18,26 +18,23 @@ export interface CaptureOptions {
   /** Headers that were there before the handler, and will be at a replay. */
   readonly baseline: Headers | undefined
   readonly maxBytes: number
-  /** Aborts when the answer can no longer be stored: the rest of it is not read. */
-  readonly lost: AbortSignal
-  /** Aborts when the client has gone: its answer is read to the end all the same. */
-  readonly clientGone: AbortSignal | undefined
+  /** Calls back when the answer can no longer be stored: the rest of it is not read. */
+  onLost(listener: (reason: unknown) => void): void
+  /** Aborts when the client has gone: its answer is read to the end all the same. Making one takes servers a few microseconds. */
+  clientGone(): AbortSignal | undefined
 }
 
 export async function captureResponse(given: Response | undefined, options: CaptureOptions): Promise<CapturedResponse> {
-  const { baseline, maxBytes, lost, clientGone } = options
+  const { baseline, maxBytes } = options
   const response = usable(given)
   const { status, statusText, headers } = response
   const answer = { status, headers: changedHeaders(headers, baseline) }
   const pieces = new Pieces(response.body)
-  const drop = () => pieces.drop(lost.reason)
-  if (lost.aborted) drop()
-  lost.addEventListener('abort', drop, { once: true })
-
+  options.onLost((reason) => pieces.drop(reason))
   const { blocks, over } = await pieces.gather(maxBytes)
   const body = blocks.bytes()
   if (over) {
-    const flowing = flow(response, { first: body, last: over, pieces, clientGone })
+    const flowing = flow(response, { first: body, last: over, pieces, clientGone: options.clientGone() })
     const whole = flowing.size.then((omittedBytes) => ({ ...answer, body: new Uint8Array(), omittedBytes }))
     return { answer: whole, deliver: () => flowing.response, flow: flowing }
   }

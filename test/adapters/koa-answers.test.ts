@@ -237,6 +237,34 @@ test('what is in front of the layer and makes something of an answer does so at 
   expect([refused.status, refused.body.toString()]).toEqual([422, expect.stringMatching(/^\[\{.*\}\]$/)])
 })
 
+test.each<[string, Answer, string]>([
+  ['an object', body({ item: 'tea' }), '{"data":{"item":"tea"}}'],
+  ['a list', body(['tea']), '{"data":["tea"]}'],
+  ['an object with a date', body({ at: new Date(0) }), '{"data":{"at":"1970-01-01T00:00:00.000Z"}}'],
+  ['a text', body('tea'), '{"data":"tea"}'],
+  ['JSON as a text', (ctx) => Object.assign(ctx, { type: 'json', body: '{"item":"tea"}' }), '{"data":{"item":"tea"}}'],
+  [
+    'JSON as a text, with spaces',
+    (ctx) => Object.assign(ctx, { type: 'json', body: '{ "item": "tea" }' }),
+    '{"data":"{ \\"item\\": \\"tea\\" }"}',
+  ],
+  ['JSON as bytes', (ctx) => Object.assign(ctx, { type: 'json', body: Buffer.from('{"item":"tea"}') }), '{"data":{"item":"tea"}}'],
+  ['a stream of text', (ctx) => Object.assign(ctx, { type: 'text', body: Readable.from(['te', 'a']) }), '{"data":"tea"}'],
+  ['bytes', (ctx) => Object.assign(ctx, { body: Buffer.from('tea') }), '{"data":{"type":"Buffer","data":[116,101,97]}}'],
+  ['no body', body(null), '{"data":null}'],
+])('an envelope in front makes the same bytes of the first answer and of its replays: %s', async (_name, answer, expected) => {
+  const service = await start(answer, {
+    async before(ctx, next) {
+      await next()
+      const { body: data } = ctx
+      ctx.status = 200
+      ctx.body = { data: data ?? null }
+    },
+  })
+  const first = await replaysAlike(service)
+  expect(first.body.toString()).toBe(expected)
+})
+
 test('a lease that was lost when the answer is stored: what is in front of the layer sees the 503, and nothing of the answer', async () => {
   const seen: unknown[] = []
   const gate = new Gate()

@@ -1,7 +1,7 @@
 import type { Context } from 'koa'
 import { type Begun, conclude } from '../node/exchange.js'
 import { breakOff } from '../node/http-versions.js'
-import { answerWith } from './context-answer.js'
+import { answerWith, bodyFor } from './context-answer.js'
 import { contextBody, isStream } from './context-body.js'
 
 /**
@@ -47,13 +47,17 @@ export async function runHeld(
   await decided
 }
 
-/** The context is as its middleware left it; but a stream of its has been read. */
+/** The context is as its middleware left it, but for a body that replays would give those in front of us in another form. */
 function leaveOwn(ctx: Context, body: Buffer, headers: readonly (readonly [string, string])[]): void {
   for (const [name, value] of headers) if (!ctx.res.hasHeader(name)) ctx.set(name, value)
-  if (!isStream(ctx.body)) return
-  const typed = ctx.res.hasHeader('content-type')
-  ctx.body = body
-  if (!typed) ctx.remove('content-type')
+  const type = ctx.res.getHeader('content-type')
+  const left: unknown = ctx.body
+  const value = bodyFor(String(type ?? ''), body)
+  const isSame = Buffer.isBuffer(left) ? Buffer.isBuffer(value) : typeof left === 'string' ? typeof value === 'string' : !isStream(left)
+  if (left === null || isSame) return
+  ctx.body = value
+  if (type === undefined) ctx.remove('content-type')
+  else ctx.res.setHeader('content-type', type)
 }
 
 /** A body that is too large to be kept, as fast as its client takes it. */

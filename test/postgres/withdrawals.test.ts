@@ -1,4 +1,6 @@
 import { expect, test } from 'vitest'
+import { systemClock } from '../../src/core/clock.js'
+import { Withdrawals } from '../../src/engine/withdrawals.js'
 import { createOnce, reply } from '../../src/index.js'
 import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
 import { aClaim, again, take } from '../../src/testing/store-cases/store-case.js'
@@ -60,4 +62,9 @@ test('after a table was locked for longer than storeTimeout, no key of all those
     return rows.length === 0 && claiming.rows.length === 0
   })
   await once.stop()
+})
+
+test('a process has no more than 10,000 claims without an answer: each may have to be withdrawn', () => {
+  const { places } = new Withdrawals(postgresStore(fromPg(database.pool)), systemClock)
+  expect(Array.from({ length: 10_001 }, () => places.take()).indexOf(false)).toBe(10_000)
 })

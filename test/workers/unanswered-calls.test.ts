@@ -1,27 +1,7 @@
 import { expect, test } from 'vitest'
-import type { Clock } from '../../src/core/clock.js'
 import type { Store } from '../../src/core/store.js'
 import { boundedStore } from '../../src/engine/bounded-store.js'
-
-/** A clock whose time passes by hand. */
-function manualClock() {
-  const tasks = new Set<{ readonly at: number; task(): void }>()
-  let now = 0
-  const clock: Clock = {
-    now: () => now,
-    monotonic: () => now,
-    schedule(task, delayMs) {
-      const planned = { at: now + delayMs, task }
-      tasks.add(planned)
-      return () => tasks.delete(planned)
-    },
-  }
-  const pass = (ms: number) => {
-    now += ms
-    for (const planned of tasks) if (planned.at <= now && tasks.delete(planned)) planned.task()
-  }
-  return { clock, pass }
-}
+import { manualClock } from '../../src/testing/manual-clock.js'
 
 /** A store whose verbs never answer, and that ends no call by itself. */
 function silentStore(): Store<unknown> {
@@ -46,15 +26,15 @@ const workers: Record<string, (store: Store<unknown>) => Promise<unknown> | unde
 }
 
 test.each(Object.keys(workers))('a call of the %s ends by itself, whatever the store does', async (name) => {
-  const { clock, pass } = manualClock()
+  const clock = manualClock(0)
   let ended: unknown
   workers[name]?.(boundedStore(silentStore(), clock))?.catch((error: unknown) => {
     ended = error
   })
-  pass(14_999)
+  clock.advance(14_999)
   await Promise.resolve()
   expect(ended).toBeUndefined()
-  pass(1)
+  clock.advance(1)
   await new Promise((resolve) => setImmediate(resolve))
   expect(ended).toMatchObject({ code: 'store_timeout' })
 })

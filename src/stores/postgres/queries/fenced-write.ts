@@ -60,14 +60,16 @@ export function fencedWrite<Params extends LastWrite, Name extends string>(
   const value = byColumn(names, (name, index) => `$${index + 8}::${columns[name].type}`)
   const lease = 'key.incarnation = $3::uuid and key.fence = $4 and key.owner = $5::uuid'
   const before = freeKey(tables, `${lease} and key.state = 'processing' and ${isMarked('$7')}`)
-  const write = (more = '') => `
+  const write = (more = '', returned = 'key.tenant, key.id, key.incarnation, key.fence, key.state, key.reason') => `
       update ${keys} as key set state = $6, locked_until = null, ${assignments(value)}${more}
       from free where ${thisKey}
-      returning key.tenant, key.id, key.incarnation, key.fence, key.state, key.reason`
+      returning ${returned}`
   const note = { what: `case state when 'pending' then 'released' else state end`, detail: 'reason' }
-  const alone = `with ${before}, done as (${write()}
+  const alone = tables.audit
+    ? `with ${before}, done as (${write()}
     )${audited(tables, 'done', note)}
     select from done`
+    : `with ${before}${write('', 'key.id')}`
   const count = 7 + names.length
   // The last step that comes along is the last one committed: the next holder sees by the recovery point that there are steps to read.
   const pointAfter = (lastStep: string) => `, recovery_point = coalesce(${lastStep}, recovery_point)`

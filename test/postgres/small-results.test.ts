@@ -74,6 +74,17 @@ test.each([0, 1, 300, 32 * 1024 - 9, 32 * 1024, 200_000, 3_000_000])(
   },
 )
 
+test('headers full of quotes are replayed whole by a lone claim, and take no more room than they are long', async () => {
+  const answer: Answer = { status: 200, headers: [['etag', '"\\'.repeat(8_100)]], body: new Uint8Array() }
+  const { store, heaviest, read } = setup()
+  const claim = aClaim()
+  await store.keyFinish(aFinish(await take(store, claim), { answer }))
+  read.length = 0
+  await assertReplays(store, claim, answer)
+  expect(read).toEqual([])
+  expect(heaviest()).toBeLessThanOrEqual(36 * 1024)
+})
+
 test('replays of a batch share one statement while they are small, and a second one that only reads has the rest', async () => {
   const small = await Promise.all(Array.from({ length: 30 }, () => answered(300)))
   const { store, heaviest, read } = setup()

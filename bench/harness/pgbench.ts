@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { debianProgram } from '../../test/support/debian-program.js'
 import type { Sample } from './contender.js'
@@ -22,6 +23,7 @@ interface PgbenchTurn {
   readonly rows: number
 }
 
+const reapedMs = 200
 const execute = promisify(execFile)
 let folder: string | undefined
 
@@ -57,6 +59,8 @@ export async function findPgbench(server: BenchServer) {
     const serverBefore = server.cpu()
     const length = Math.max(1, Math.round(seconds))
     const output = await run(protocol, [...parameters, '-c', `${clients}`, '-j', `${Math.min(2, clients)}`, '-T', `${length}`])
+    // Until the server has reaped the backends of pgbench, their time may be missing from its own.
+    await delay(reapedMs)
     const operations = rows * Number(/actually processed: (\d+)/.exec(output)?.[1])
     return {
       operations,

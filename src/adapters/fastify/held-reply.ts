@@ -23,6 +23,8 @@ export class HeldReply {
   readonly #attempt: Concluding
   readonly #maxBytes: number
   readonly #guard: RawGuard
+  /** The headers that the handler set, be it to the same as before. */
+  readonly #set = new Set<string>()
   #state: State = 'open'
 
   constructor(reply: FastifyReply, exchange: NodeExchange<unknown>, attempt: Concluding, maxBytes: number) {
@@ -32,6 +34,11 @@ export class HeldReply {
     this.#attempt = attempt
     this.#maxBytes = maxBytes
     this.#guard = new RawGuard(reply.raw, this)
+    const { header } = reply
+    reply.header = (name: string, value?: unknown) => {
+      this.#set.add(name.toLowerCase())
+      return header.call(reply, name, value)
+    }
     attempt.onInterrupted((leaving) => void this.#interrupted(leaving))
   }
 
@@ -83,7 +90,7 @@ export class HeldReply {
     const sent = this.#reply.getHeaders() as OutgoingHttpHeaders
     // As Fastify does right after this.
     if (status === 204) delete sent['content-type']
-    const headers = changedPairs(sent, this.#baseline)
+    const headers = changedPairs(sent, this.#baseline, this.#set)
     return this.#attempt.answered(withinCap({ status, headers, body: isBodiless(status) ? nothing : bytes }, this.#maxBytes))
   }
 

@@ -5,7 +5,7 @@ import { isBodiless } from '../node/written-bytes.js'
  * The body that is on the context, as the bytes that Koa would send. Undefined if there is none: then what goes out is for Koa, or for those
  * in front of us, to say. A stream that fails before it is over the cap is an error like any other: nothing has been sent.
  */
-export async function contextBody(ctx: Context, maxBytes: number): Promise<Buffer | AsyncIterable<Uint8Array> | undefined> {
+export function contextBody(ctx: Context, maxBytes: number): Buffer | Promise<Buffer | AsyncIterable<Uint8Array>> | undefined {
   const { body } = ctx
   if (isBodiless(ctx.status)) return Buffer.alloc(0)
   if (body === undefined || body === null) return undefined

@@ -1,4 +1,5 @@
 import type { Context } from 'koa'
+import type { Leaving } from '../../http/handler-attempt.js'
 import { type Begun, conclude } from '../node/exchange.js'
 import { breakOff } from '../node/http-versions.js'
 import { answerWith, bodyFor } from './context-answer.js'
@@ -15,46 +16,48 @@ export async function runHeld(
   { held, outcome, within }: Extract<Begun, { kind: 'run' }>,
   maxBytes: number,
 ): Promise<void> {
-  const baseline = { ...ctx.res.getHeaders() }
-  let onContext = false
-  let sent = false
-  const decided = outcome.then((handled) => {
-    if (onContext) return handled
-    sent = true
-    conclude(ctx.res, held, handled)
+  let isOnContext = false
+  let isSent = false
+  const showConnectionErrors = hideConnectionErrors(ctx)
+  const decided = outcome.then((leaving) => {
+    showConnectionErrors()
+    if (isOnContext) return leaving
+    isSent = true
+    conclude(ctx.res, held, leaving)
     return undefined
   })
-  decided.finally(withoutConnectionErrors(ctx))
 
   await within(next).catch((error: unknown) => {
     // Half of an answer was written to `ctx.res`, so nobody can answer any more, and nobody is going to end it.
     if (ctx.headerSent && !ctx.res.writableEnded) breakOff(ctx.res)
     throw error
   })
-  const body = sent || ctx.respond === false || ctx.headerSent ? undefined : await contextBody(ctx, maxBytes)
-  if (!sent && body === undefined) return
-  if (!sent && Buffer.isBuffer(body)) {
-    onContext = true
+  const left = isSent || ctx.respond === false || ctx.headerSent ? undefined : contextBody(ctx, maxBytes)
+  const body = left instanceof Promise ? await left : left
+  if (!isSent && body === undefined) return
+  if (!isSent && Buffer.isBuffer(body)) {
+    isOnContext = true
     ctx.res.end(body)
-    const handled = await decided
+    const leaving = (await decided) as Leaving
     held.giveBack()
-    if (handled?.kind === 'own') leaveOwn(ctx, body, handled.headers)
-    else if (handled) answerWith(ctx, handled.answer, baseline)
+    if (leaving.kind === 'own') leaveOwn(ctx, body, leaving.headers)
+    else answerWith(ctx, leaving.answer, held.baseline)
     return
   }
   ctx.respond = false
-  if (body && !Buffer.isBuffer(body)) await pour(body, ctx.res, () => sent)
+  if (body && !Buffer.isBuffer(body)) await pour(body, ctx.res, () => isSent)
   await decided
 }
 
 /** The context is as its middleware left it, but for a body that replays would give those in front of us in another form. */
 function leaveOwn(ctx: Context, body: Buffer, headers: readonly (readonly [string, string])[]): void {
   for (const [name, value] of headers) if (!ctx.res.hasHeader(name)) ctx.set(name, value)
-  const type = ctx.res.getHeader('content-type')
   const left: unknown = ctx.body
+  // Koa writes it as JSON, which replays read.
+  if (typeof left === 'object' && !Buffer.isBuffer(left) && !isStream(left)) return
+  const type = ctx.res.getHeader('content-type')
   const value = bodyFor(String(type ?? ''), body)
-  const isSame = Buffer.isBuffer(left) ? Buffer.isBuffer(value) : typeof left === 'string' ? typeof value === 'string' : !isStream(left)
-  if (left === null || isSame) return
+  if (typeof value === typeof left && Buffer.isBuffer(value) === Buffer.isBuffer(left) && !isStream(left)) return
   ctx.body = value
   if (type === undefined) ctx.remove('content-type')
   else ctx.res.setHeader('content-type', type)
@@ -89,7 +92,7 @@ function room(response: Context['res']): Promise<void> {
  * Koa answers 500 when the connection breaks under a request, and leaves it to the socket that nobody gets it. A held response does not
  * know that its client has gone, and the work is going on: such an error is told to the application, and no more.
  */
-function withoutConnectionErrors(ctx: Context): () => void {
+function hideConnectionErrors(ctx: Context): () => void {
   const { onerror } = ctx
   const { socket } = ctx.req
   ctx.onerror = (error) => {

@@ -53,7 +53,7 @@ export class HeldClient implements ProxyHandler<Socket> {
   #seeming: Socket | undefined
   #isHeld = true
   #isResponseHeld = false
-  /** The own property `socket` of a response, which Node has up to version 22. */
+  /** The own property `socket` of a response, as on Node 20. */
   #own: PropertyDescriptor | undefined
   #lists: [object, unknown][] = []
   #waiting: { event: string; listener: Listener }[] | undefined

@@ -27,6 +27,12 @@ describe('a body of bytes', () => {
     }
   })
 
+  test('is not turned into text by default: memory keeps bytes', async () => {
+    const { send } = knownNetwork([503], { maxAttempts: 1 })
+    await send(url, { ...post, body: Uint8Array.of(0, 255) })
+    expect(await send.pending()).toMatchObject([{ body: Uint8Array.of(0, 255) }])
+  })
+
   test('of 10 MB costs little CPU', () => {
     const bytes = bytesOf(10_000_000)
     const costs = [1, 2, 3].map(() => {

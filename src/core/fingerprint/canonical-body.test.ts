@@ -115,6 +115,16 @@ describe('canonicalBody of a value', () => {
     for (const value of [1n, { a: 1n }, cycle, () => 1, Symbol('x')])
       expect(codeOf(() => shownValue(value))).toBe('fingerprint_input_invalid')
   })
+
+  test('refuses JSON that is nested too deep as the wrong input that it is', () => {
+    let deep: unknown = 1
+    // By way of toJSON(): newer V8s write plain arrays of any depth.
+    for (let depth = 0; depth < 100_000; depth += 1) {
+      const inner = deep
+      deep = { toJSON: () => [inner] }
+    }
+    expect(codeOf(() => shownValue(deep))).toBe('input_invalid')
+  })
 })
 
 describe('canonicalBodyInTurns', () => {

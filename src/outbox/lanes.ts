@@ -1,4 +1,5 @@
 import type { Clock } from '../core/clock.js'
+import { parsedAscii } from '../core/json-text.js'
 import type { JobPayload, TakenJob } from '../core/store.js'
 import { deliver } from './deliver.js'
 import { createRoom } from './room.js'
@@ -188,7 +189,7 @@ function begun({ held, kind, found: { payload, unreadable } }: ReadyJob): BegunJ
   const { id, tenant, name, group, attempt, stagedAt } = held.job
   try {
     if (unreadable) return { held, kind, error: unreadable }
-    return { held, kind, job: { id, tenant, name, payload: JSON.parse(payload), group, attempt, stagedAt } }
+    return { held, kind, job: { id, tenant, name, payload: parsedAscii(payload), group, attempt, stagedAt } }
   } catch (error) {
     return { held, kind, error }
   }

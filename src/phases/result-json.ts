@@ -1,6 +1,6 @@
 import { OncekeyError } from '../core/errors.js'
 import type { Json } from '../core/json.js'
-import { inAscii, jsonText } from '../core/json-text.js'
+import { inAscii, jsonText, parsedAscii } from '../core/json-text.js'
 import { thrownText } from '../core/thrown-text.js'
 
 /**
@@ -21,7 +21,7 @@ export function resultJson(name: string, value: unknown): string | null {
 
 /** The value that a result comes back as, on the first run too. */
 export function fromResultJson<T>(text: string | null): Json<T> {
-  return (text === null ? undefined : JSON.parse(text)) as Json<T>
+  return (text === null ? undefined : parsedAscii(text)) as Json<T>
 }
 
 function refuseWhatJsonWouldChange(this: Record<string, unknown>, name: string, value: unknown): unknown {

@@ -18,7 +18,13 @@ afterEach(() => {
 /** What was written to a stream so far. */
 function capture() {
   const stream = new PassThrough()
-  return { stream, text: () => String(stream.read() ?? '') }
+  // By pieces: from Node 26 on read() gives one at a time.
+  const text = () => {
+    let all = ''
+    for (let piece = stream.read(); piece !== null; piece = stream.read()) all += piece
+    return all
+  }
+  return { stream, text }
 }
 
 describe('a logger', () => {

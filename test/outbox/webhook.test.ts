@@ -138,7 +138,8 @@ test('reads answers to their end, so that connections are used again, and not th
   const endless = await receiver((response) => {
     response.writeHead(200)
     const more = () => {
-      if (!response.destroyed) response.write('x'.repeat(10_000), more)
+      // Not at once: Node 26 calls back before it notices that the client has gone.
+      if (!response.destroyed) response.write('x'.repeat(10_000), () => setImmediate(more))
     }
     more()
   })

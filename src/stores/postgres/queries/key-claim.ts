@@ -106,7 +106,7 @@ export function keyClaim(tables: Tables, begin: Beginning) {
       ? db.query(within, [...values, `${waitMs}ms`], { often: true })
       : db.query(text, values, { often: true }))) as [Row]
     if (row.inserted) return begun(claim, id, begin, row.now)
-    return row.found === null ? undefined : foundIn(unpackedRecord(row.found), row.now)
+    return row.found === null ? undefined : foundIn(unpackedRecord(row.found, claim.tenant, id), row.now)
   }
 }
 

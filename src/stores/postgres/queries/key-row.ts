@@ -33,57 +33,64 @@ export const smallRequest = 12 * 1024
  * true for a row whose answer and request may come along if they are small.
  */
 export function recordColumns(ridesAlong = 'true'): string {
-  return Object.entries(recordParts(ridesAlong))
-    .map(([name, sql]) => `${sql} as ${name}`)
-    .join(', ')
+  const hasAnswer = `${ridesAlong} and ${answerSize} <= ${smallAnswer}`
+  const hasRequest = `${ridesAlong} and ${requestSize} <= ${smallRequest}`
+  return `
+  tenant, id::text as id, scope, key, state, incarnation::text as incarnation, fence, owner::text as owner,
+  recovery_point, after_failure, async, attempts, ${bytesText('fingerprint')} as fingerprint, reason,
+  ${epochMs('locked_until')} as lease_until, ${epochMs('created_at')} as created_at,
+  case when expires_at < 'infinity' then ${epochMs('expires_at')} end as expires_at,
+  case when ${hasRequest} then ${bytesText('request')} end as request,
+  case when not (${hasRequest}) then ${requestSize} else 0 end as request_left,
+  answer_status, answer_omitted_bytes, case when ${hasAnswer} then answer_headers end as answer_headers,
+  case when ${hasAnswer} then ${bytesText('answer_body')} end as answer_body,
+  case when not (${hasAnswer}) then ${answerSize} else 0 end as answer_left`
 }
 
 /**
- * The same as one text, which `unpackedRecord` reads. Each column of a result costs the server and the driver, also where it is empty: for a statement
- * that mostly finds nothing.
+ * A record without its tenant and id as one text, which `unpackedRecord` reads. Each column of a result costs the server and the driver, also where it is
+ * empty: this is for a statement that mostly finds nothing. Headers travel as the JSON that they are, because as a text in JSON their quotes would take
+ * twice their bytes.
  */
-export const packedRecord = `json_build_array(${Object.entries(recordParts('true'))
-  // As the JSON that it is: as a text in JSON, its quotes would take twice their bytes.
-  .map(([name, sql]) => (name === 'answer_headers' ? `(${sql})::json` : sql))
-  .join(', ')})::text`
+export const packedRecord = `json_build_array(
+  scope, key, state, incarnation, fence, owner, recovery_point, after_failure, async, attempts, ${bytesText('fingerprint')}, reason,
+  ${epochMs('locked_until')}, ${epochMs('created_at')}, case when expires_at < 'infinity' then ${epochMs('expires_at')} end,
+  octet_length(request), case when octet_length(request) <= ${smallRequest} then ${bytesText('request')} end,
+  case when answer_status is null then null
+       when ${answerSize} <= ${smallAnswer} then json_build_array(0, answer_status, answer_omitted_bytes, answer_headers::json, ${bytesText('answer_body')})
+       else json_build_array(${answerSize}, answer_status) end)::text`
 
-const packedNames = Object.keys(recordParts('true'))
-
-export function unpackedRecord(packed: string): Row {
-  const values: unknown[] = JSON.parse(packed)
-  const row: Row = {}
-  for (const [index, name] of packedNames.entries()) row[name] = values[index]
-  return row
-}
-
-function recordParts(ridesAlong: string) {
-  const hasAnswer = `${ridesAlong} and ${answerSize} <= ${smallAnswer}`
-  const hasRequest = `${ridesAlong} and ${requestSize} <= ${smallRequest}`
+export function unpackedRecord(packed: string, tenant: string, id: string): Row {
+  const [scope, key, state, incarnation, fence, owner, recovery_point, after_failure, async, attempts, fingerprint, reason, ...rest] =
+    JSON.parse(packed)
+  const [lease_until, created_at, expires_at, requestBytes, request, answer] = rest
+  const [answer_left, answer_status, answer_omitted_bytes, answer_headers, answer_body] = answer ?? [0, null, null, null, null]
+  const request_left = request === null ? (requestBytes ?? 0) : 0
   return {
-    tenant: 'tenant',
-    id: 'id::text',
-    scope: 'scope',
-    key: 'key',
-    state: 'state',
-    incarnation: 'incarnation::text',
-    fence: 'fence',
-    owner: 'owner::text',
-    recovery_point: 'recovery_point',
-    after_failure: 'after_failure',
-    async: 'async',
-    attempts: 'attempts',
-    fingerprint: bytesText('fingerprint'),
-    reason: 'reason',
-    lease_until: epochMs('locked_until'),
-    created_at: epochMs('created_at'),
-    expires_at: `case when expires_at < 'infinity' then ${epochMs('expires_at')} end`,
-    request: `case when ${hasRequest} then ${bytesText('request')} end`,
-    request_left: `case when not (${hasRequest}) then ${requestSize} else 0 end`,
-    answer_status: 'answer_status',
-    answer_omitted_bytes: 'answer_omitted_bytes',
-    answer_headers: `case when ${hasAnswer} then answer_headers end`,
-    answer_body: `case when ${hasAnswer} then ${bytesText('answer_body')} end`,
-    answer_left: `case when not (${hasAnswer}) then ${answerSize} else 0 end`,
+    tenant,
+    id,
+    scope,
+    key,
+    state,
+    incarnation,
+    fence,
+    owner,
+    recovery_point,
+    after_failure,
+    async,
+    attempts,
+    fingerprint,
+    reason,
+    lease_until,
+    created_at,
+    expires_at,
+    request,
+    request_left,
+    answer_left,
+    answer_status,
+    answer_omitted_bytes,
+    answer_headers,
+    answer_body,
   }
 }
 
@@ -193,7 +200,8 @@ export function recordOf(row: Row): KeyRecord {
 export function answerOf(row: Row): Answer {
   const status: number = row.answer_status
   const sent: string | HeaderPair[] = row.answer_headers
-  const headers: HeaderPair[] = typeof sent === 'string' ? JSON.parse(sent) : sent
+  // In a packed record they are parsed already.
+  const headers = typeof sent === 'string' ? (JSON.parse(sent) as HeaderPair[]) : sent
   const body = bytesOf(row.answer_body) ?? new Uint8Array()
   const omittedBytes: number | null = row.answer_omitted_bytes
   return omittedBytes === null ? { status, headers, body } : { status, headers, body, omittedBytes }

@@ -31,6 +31,8 @@ export interface Store<Tx = never> extends KeyStore {
 /** How long the caller of a verb waits. After that a store should stop its own work and destroy the connection that is still busy with it. */
 export interface Limit {
   readonly timeoutMs: number
+  /** Of that, how long to wait for another transaction that has the key. Default: all of it. */
+  readonly lockMs?: number | undefined
 }
 
 export interface TransactionLimits extends Limit {
@@ -113,7 +115,7 @@ export interface StepStore<Tx> {
 
   /**
    * A claim and everything after it in one transaction of the user's. Another claim of the key waits for that transaction to end, up to
-   * `timeoutMs`. Then it throws `key_locked`, and its own transaction must be rolled back, or its savepoint undone.
+   * `lockMs`, or `timeoutMs`. Then it throws `key_locked`, and its own transaction must be rolled back, or its savepoint undone.
    */
   keyClaimWithin(claim: KeyClaim, tx: Tx, limit?: Limit): Promise<Verdict>
   /**

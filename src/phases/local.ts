@@ -1,6 +1,7 @@
 import { type Answer, type BodyOf, checkAnswer, type Reply } from '../core/answer.js'
 import { crashPoint, isSimulatedCrash } from '../core/crash-points.js'
 import { isOncekeyError, isStoreTrouble } from '../core/errors.js'
+import { keyId } from '../core/key.js'
 import type { Lease } from '../core/record.js'
 import type { KeyClaim, StepStore } from '../core/store.js'
 import { reportExecuting, runAttributes } from '../engine/held.js'
@@ -10,6 +11,7 @@ import type { EngineParts } from '../engine/parts.js'
 import { patiently } from '../engine/patience.js'
 import { admission, type LocalOptions, type OperationOutcome, type RunRequest } from './admission.js'
 import type { InputOf, OutputOf, StandardSchema } from './input.js'
+import { KeyTurns } from './key-turns.js'
 import { commitTogether, type Together } from './transaction.js'
 
 /** A named piece of purely local work. */
@@ -42,8 +44,21 @@ export function defineLocal<Tx, Schema extends StandardSchema | undefined, R ext
 }
 
 /**
- * Purely local work: claim, work and answer are one transaction and one commit, so there is no window. Duplicates wait on the unique
- * index until it ends, and then replay; after `storeTimeout` they are in progress. If it fails, nothing is left, not even the key.
+ * How long a try waits in the database for a transaction of another process that has the key, and how long it then rests without a connection. Else
+ * retries of a few keys would have all connections of the pool for as long as those transactions are open.
+ */
+const lockMs = 25
+const firstRestMs = 10
+const longestRestMs = 250
+
+/** A try that begins shortly before the limit is not cut off: that would cost its connection. */
+const lastTryMs = 500
+
+const turnsOf = new WeakMap<EngineParts, KeyTurns>()
+
+/**
+ * Purely local work: claim, work and answer are one transaction and one commit, so there is no window. Duplicates wait until it ends, and then
+ * replay; after `storeTimeout` they are in progress. If it fails, nothing is left, not even the key.
  */
 export async function runLocal<Tx, R extends Answer>(
   parts: EngineParts,
@@ -56,7 +71,10 @@ export async function runLocal<Tx, R extends Answer>(
   const limit = { timeoutMs: parts.storeTimeoutMs }
   // One limit for the wait for a connection and the wait for another holder's transaction.
   const claimUntil = clock.monotonic() + parts.storeTimeoutMs
-  const claimLimit = () => (startedAt === undefined ? { timeoutMs: Math.max(1, claimUntil - clock.monotonic()) } : limit)
+  const claimLimit = () => {
+    const timeoutMs = Math.max(lastTryMs, claimUntil - clock.monotonic())
+    return startedAt === undefined ? { timeoutMs: Math.min(limit.timeoutMs, timeoutMs), lockMs } : limit
+  }
   // The answer that was written last: if a commit turns out to have happened, it is its. What is stored may be less of it.
   let whole: R | undefined
   let startedAt: number | undefined
@@ -99,8 +117,14 @@ export async function runLocal<Tx, R extends Answer>(
   // There is nothing to give back: what is not committed has not happened.
   const underway = { abandon: async () => {} }
   parts.running.begin(underway)
+  const id = keyId(claim)
+  const turns = turnsOf.get(parts) ?? new KeyTurns(clock)
+  turnsOf.set(parts, turns)
+  let hasTurn = false
   try {
-    const outcome = await commitTogether(parts, store, together)
+    hasTurn = await turns.take(id, limit.timeoutMs)
+    if (!hasTurn) return outcomeOf<R>(parts, claim, lockedByAnother)
+    const outcome = await whenUnlocked()
     if (outcome.kind === 'executed') {
       report(claim, { type: 'finished', status: outcome.answer.status, durationMs: durationMs(), committed: true })
     }
@@ -113,7 +137,21 @@ export async function runLocal<Tx, R extends Answer>(
     if (startedAt !== undefined && !isSimulatedCrash(error)) report(claim, { type, error, durationMs: durationMs() })
     throw error
   } finally {
+    if (hasTurn) turns.end(id)
     parts.running.end(underway)
+  }
+
+  async function whenUnlocked(): Promise<Outcome<R>> {
+    for (let restMs = firstRestMs; ; restMs = Math.min(longestRestMs, 2 * restMs)) {
+      try {
+        return await commitTogether(parts, store, together)
+      } catch (error) {
+        const isLocked = startedAt === undefined && isOncekeyError(error, 'key_locked')
+        if (!isLocked || clock.monotonic() + restMs >= claimUntil) throw error
+      }
+      parts.running.assertOpen()
+      await new Promise<void>((resolve) => void clock.schedule(resolve, restMs))
+    }
   }
 }
 

@@ -1,6 +1,6 @@
 // What becomes of a request whose key's row another session has locked, and does not let go.
 import { expect, onTestFinished, test } from 'vitest'
-import { createOnce, reply } from '../../src/index.js'
+import { createOnce, type Duration, reply } from '../../src/index.js'
 import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
 import { aClaim, aFinish, again, anAnswer, take } from '../../src/testing/store-cases/store-case.js'
 import { useDatabase } from '../support/postgres/database.js'
@@ -143,9 +143,56 @@ test('a duplicate of local work waits and replays; after storeTimeout it is in p
   expect(impatient.map(({ kind }) => kind)).toEqual(['in-progress', 'in-progress', 'in-progress'])
   expect(await waiting()).toBe(0)
   const patient = local.run(request)
-  await waitUntil('it waits', async () => (await waiting()) === 1)
+  await new Promise((resolve) => setTimeout(resolve, 100))
   end()
   expect([(await first).kind, (await patient).kind, runs]).toEqual(['executed', 'replayed', 1])
+})
+
+/** A message that another process has in an open transaction, and a service with few connections that it is delivered to. */
+async function deliveredElsewhere(tenant: string, storeTimeout: Duration) {
+  const pool = database.createPool({ max: 4 })
+  const once = createOnce({ store: postgresStore(fromPg(pool)), storeTimeout })
+  const consumer = once.consumer('inbox', { tenant }, () => {})
+  const other = await database.pool.connect()
+  onTestFinished(async () => {
+    await other.query('rollback')
+    other.release()
+  })
+  await other.query('begin')
+  const messages = ['one', 'two', 'three', 'four', 'five', 'six']
+  const elsewhere = createOnce({ store: postgresStore(fromPg(database.pool)) })
+  for (const key of messages) await elsewhere.within(other, { tenant, scope: 'inbox', key }, () => {})
+  return { pool, once, messages, deliver: (id: string) => consumer.handle({ id, body: null }), end: () => other.query('commit') }
+}
+
+test.each([
+  ['one message', 1],
+  ['six messages', 6],
+])('redeliveries of %s that another process works on leave connections to others, and replay soon after it', async (_, count) => {
+  const tenant = `redelivered-${count}`
+  const { once, messages, deliver, end } = await deliveredElsewhere(tenant, '10s')
+  const waiting = Array.from({ length: 24 }, (_, index) => deliver(messages[index % count] as string))
+  await new Promise((resolve) => setTimeout(resolve, 300))
+  const began = performance.now()
+  const others = Array.from({ length: 20 }, (_, index) =>
+    once.execute({ tenant, scope: 's', key: `other-${index}`, fingerprint: false, afterFailure: 'rerun' }, () => reply(200)),
+  )
+  expect((await Promise.all(others)).map(({ kind }) => kind)).toEqual(others.map(() => 'executed'))
+  // Not behind the redeliveries, which wait for ten seconds.
+  expect(performance.now() - began).toBeLessThan(5_000)
+  await end()
+  expect((await Promise.all(waiting)).map(({ kind }) => kind)).toEqual(waiting.map(() => 'replayed'))
+})
+
+test('a redelivery that waited for storeTimeout is in progress, and its connection is as good as before', async () => {
+  const { pool, messages, deliver } = await deliveredElsewhere('redelivered-late', '1s')
+  let removed = 0
+  pool.on('remove', () => {
+    removed += 1
+  })
+  const waiting = Array.from({ length: 12 }, (_, index) => deliver(messages[index % 2] as string))
+  expect((await Promise.all(waiting)).map(({ kind }) => kind)).toEqual(waiting.map(() => 'in-progress'))
+  expect(removed).toBe(0)
 })
 
 test('the waits for a connection and for the key of local work have one limit', async () => {

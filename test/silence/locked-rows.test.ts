@@ -87,7 +87,11 @@ const scenarios: readonly Scenario[] = [
     prepare: async () => {},
     lock: (client, { pool }) =>
       createOnce({ store: postgresStore(fromPg(pool)) }).within(client, { tenant, scope: 'consumer', key: 'locked' }, () => {}),
-    retried: [['consumer', 'locked']],
+    // Eight clients: more than connections.
+    retried: [
+      ['consumer', 'locked'],
+      ['consumer', 'locked'],
+    ],
   },
   {
     name: 'one of the jobs that were delivered together',

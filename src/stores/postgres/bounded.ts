@@ -12,22 +12,25 @@ export class Bounded implements Statements {
   readonly #db: Statements
   /** When the caller stops waiting, by `performance.now()`. */
   readonly until: number
+  readonly #lockUntil: number
 
-  constructor(db: Statements, { timeoutMs }: Limit = unlessNamed) {
+  constructor(db: Statements, { timeoutMs, lockMs = timeoutMs }: Limit = unlessNamed) {
     this.#db = db
     this.until = performance.now() + timeoutMs
+    this.#lockUntil = performance.now() + Math.min(lockMs, timeoutMs)
   }
 
   get mark(): string | undefined {
     return this.#db.mark
   }
 
+  /** How long it may still wait for what others have locked. */
   leftMs(): number {
-    return this.until - performance.now()
+    return this.#lockUntil - performance.now()
   }
 
   query(text: string, values: readonly (SentValue | SentArray)[], options?: StatementOptions): Promise<readonly Row[]> {
-    const timeoutMs = this.leftMs()
+    const timeoutMs = this.until - performance.now()
     if (timeoutMs <= 0) return Promise.reject(storeTimeout({ neverSent: true }))
     const asked = this.#db.query(text, values, { often: options?.often, timeoutMs })
     return this.#db.endsInTime ? asked : orTimeout(asked, timeoutMs)

@@ -23,7 +23,7 @@ export function largeParts({ keys }: Tables) {
       if (left.answer + left.request === 0) return found
       const { tenant, id, incarnation, fence } = found.record
       const values = [tenant, id, incarnation, fence]
-      return budget.spend(left.answer + left.request, db.leftMs(), async () => {
+      return budget.spend(left.answer + left.request, db.until - performance.now(), async () => {
         let { record } = found
         if (left.answer > 0) {
           const [row] = await db.query(answerText, values)

@@ -124,6 +124,7 @@ export async function runLocal<Tx, R extends Answer>(
   try {
     hasTurn = await turns.take(id, limit.timeoutMs)
     if (!hasTurn) return outcomeOf<R>(parts, claim, lockedByAnother)
+    parts.running.assertOpen()
     const outcome = await whenUnlocked()
     if (outcome.kind === 'executed') {
       report(claim, { type: 'finished', status: outcome.answer.status, durationMs: durationMs(), committed: true })

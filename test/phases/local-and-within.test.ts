@@ -4,6 +4,7 @@ import { createOnce, reply } from '../../src/index.js'
 import { fromPg, postgresStore } from '../../src/stores/postgres/index.js'
 import { aClaim } from '../../src/testing/store-cases/store-case.js'
 import { useDatabase } from '../support/postgres/database.js'
+import { waitUntil } from '../support/wait-until.js'
 import { setup } from './setup.js'
 
 const database = useDatabase()
@@ -212,4 +213,27 @@ test('an end that local work gave an abandoned key is told when it is committed,
   expect((await key('k')).state).toBe('processing')
   isBroken = false
   expect(await local.run({ tenant, key: 'k', input: null })).toMatchObject({ kind: 'replayed', state: 'failed' })
+})
+
+test('a duplicate that waits for local work of a process that stops begins nothing', async () => {
+  const { once, tenant } = await setup(database)
+  let runs = 0
+  let end = () => {}
+  const ended = new Promise<void>((resolve) => {
+    end = resolve
+  })
+  const local = once.local('stopping', {}, async () => {
+    runs += 1
+    await ended
+    throw new Error('it failed')
+  })
+  const request = { tenant, key: 'k', input: null }
+  const first = local.run(request)
+  await waitUntil('it runs', () => runs)
+  const second = expect(local.run(request)).rejects.toMatchObject({ code: 'shutting_down' })
+  await once.stop({ within: 1 })
+  end()
+  await expect(first).rejects.toThrow('it failed')
+  await second
+  expect(runs).toBe(1)
 })

@@ -9,17 +9,16 @@ export interface FlowingResponse {
   end(whole: boolean): void
 }
 
-export interface FlowOptions {
-  /** What was read of it so far. */
+/** A response that has begun, and the rest of its body. */
+interface Begun {
   readonly first: Uint8Array
   readonly last: Uint8Array
-  /** The rest. */
   readonly pieces: Pieces
   /** Aborts when the client has gone: some servers leave the stream where it is then. */
   readonly clientGone: AbortSignal | undefined
 }
 
-export function flow({ status, statusText, headers }: Response, { first, last, pieces, clientGone }: FlowOptions): FlowingResponse {
+export function flow({ status, statusText, headers }: Response, { first, last, pieces, clientGone }: Begun): FlowingResponse {
   let bytes = first.length + last.length
   let isLeft = false
   let end = (_: boolean) => {}

@@ -1,7 +1,7 @@
 import { ByteBlocks } from '../../core/byte-blocks.js'
 
 /**
- * How many pieces that are there already are read before others have their turn: 20 ms or so. More than a server makes of what it reads from a
+ * How many pieces that are there already are read before others have their turn: 25 to 90 ms if they are of one byte. More than a server makes of what it reads from a
  * connection at once (64 KiB: 11,000 chunks of one byte): while others have their turn more arrives, and Node 20 takes 15 µs for each piece of
  * a long queue.
  */

@@ -1,6 +1,7 @@
 import { type OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { Answer } from '../../core/answer.js'
 import { HeldResponse } from './held-response.js'
+import { isHttp2 } from './http-versions.js'
 import { mergeHeaders, sendAnswer, setHead } from './response-headers.js'
 
 const methods = [
@@ -73,7 +74,9 @@ export function redirectOpenly(response: ServerResponse, baseline: OutgoingHttpH
  * destroy the connection.
  */
 export function ignoreLaterWrites(response: ServerResponse): void {
-  // Somebody in front of us may end it later (a session that is saved first), with the methods that it has now.
+  // Node drops what is written to it, and somebody in front of us may still end it (a session that is saved first).
+  if (response.destroyed && !isHttp2(response)) return
+  // They may here, too, with the methods that it has now.
   if (response.headersSent || response.destroyed) ignoreWrites(response)
   else response.once('finish', ignoreFromNowOn).once('close', ignoreFromNowOn)
 }

@@ -75,7 +75,7 @@ export function redirectOpenly(response: ServerResponse, baseline: OutgoingHttpH
  */
 export function ignoreLaterWrites(response: ServerResponse): void {
   // Node drops what is written to it, and somebody in front of us may still end it (a session that is saved first).
-  if (response.destroyed && !isHttp2(response)) return
+  if (response.destroyed && !response.headersSent && !isHttp2(response)) return
   // They may here, too, with the methods that it has now.
   if (response.headersSent || response.destroyed) ignoreWrites(response)
   else response.once('finish', ignoreFromNowOn).once('close', ignoreFromNowOn)

@@ -161,6 +161,12 @@ describe.each(stacks)('%s', (name, stack) => {
     await waitUntil('the second is heard, too', () => heard.length === 28)
   })
 
+  test('a body that has arrived in several pieces is compared whole', async () => {
+    const service = await start(text, (request) => waitUntil('it has arrived', () => request.complete).then(() => {}))
+    expect((await service.send({ body: ['{"amount":', '1}'] })).body.toString()).toBe('{"amount":1}')
+    expect((await service.send({ body: ['{"amount":', '2}'] })).status).toBe(422)
+  })
+
   test('an empty body in chunks', async () => {
     const service = await start(async (request) => `(${await text(request)})`)
     expect((await replaysAlike(service, { body: [] })).body.toString()).toBe('()')

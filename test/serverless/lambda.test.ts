@@ -1,13 +1,16 @@
 // Services behind the packages that turn events of AWS Lambda into requests of a framework.
+import { buffer } from 'node:stream/consumers'
 import { configure as serverlessExpress } from '@codegenie/serverless-express'
 import lambdaFastify from '@fastify/aws-lambda'
 import express from 'express'
 import Fastify from 'fastify'
+import Koa from 'koa'
 import serverless from 'serverless-http'
 import { describe } from 'vitest'
 import { idempotency as protectExpress } from '../../src/adapters/express.js'
 import { idempotency as protectFastify } from '../../src/adapters/fastify.js'
 import { idempotency as protectFetch } from '../../src/adapters/fetch.js'
+import { idempotency as protectKoa } from '../../src/adapters/koa.js'
 import type { Service } from '../adapters/service.js'
 import { useDatabase } from '../support/postgres/database.js'
 import { lambdaOf } from './fetch-lambda.js'
@@ -23,6 +26,18 @@ function expressApp({ once }: Service, work: Work) {
   app.post('/work', async (request, response) => {
     const { status, text } = await work(request.body)
     response.status(status).set('x-run', text).type('text/plain').send(text)
+  })
+  return app
+}
+
+function koaApp({ once }: Service, work: Work) {
+  const app = new Koa()
+  app.use(protectKoa(once, { tenant: (ctx) => ctx.get('x-tenant'), afterFailure: 'rerun' }))
+  app.use(async (ctx) => {
+    const { status, text } = await work(await buffer(ctx.req))
+    ctx.status = status
+    ctx.set('x-run', text)
+    ctx.body = text
   })
   return app
 }
@@ -43,6 +58,7 @@ function fastifyApp({ once }: Service, work: Work) {
 
 const functions: [name: string, start: StartFunction][] = [
   ['serverless-http and Express', (service, work) => serverless(expressApp(service, work)) as LambdaHandler],
+  ['serverless-http and Koa', (service, work) => serverless(koaApp(service, work)) as LambdaHandler],
   [
     '@codegenie/serverless-express and Express',
     (service, work) => serverlessExpress({ app: expressApp(service, work) }) as unknown as LambdaHandler,

@@ -16,7 +16,8 @@ export function readBody(request: IncomingMessage, reading: BodyReading, parser:
   const { maxBodyBytes: maxBytes } = reading
   // Some parsers make an object of nothing.
   if (!hasBody(request)) return { bytes: new Uint8Array() }
-  const kept = parser.rawBody ?? parser.body
+  // Serverless adapters leave the bytes on the request itself, which is `complete` before anyone has read it.
+  const kept = parser.rawBody ?? parser.body ?? (request as Parsed).body
   if (kept instanceof Uint8Array) return sized(kept, maxBytes)
   if (typeof parser.rawBody === 'string') return sized(Buffer.from(parser.rawBody), maxBytes)
   if (request.readableDidRead) return { parsed: parser.body }
@@ -140,9 +141,11 @@ function arrivedBody(arrived: ArrivingBody): HttpBody & { readonly bytes: Uint8A
 function readQuietly(request: IncomingMessage): Buffer | string {
   const { emit } = request
   request.emit = heardByNobody
-  const read: Buffer | string = request.read()
+  const pieces: (Buffer | string)[] = []
+  // Node 26 gives one piece at a time. Not until there is null: that would be the stream's end.
+  while (request.readableLength > 0) pieces.push(request.read())
   request.emit = emit
-  return read
+  return typeof pieces[0] === 'string' ? pieces.join('') : Buffer.concat(pieces as Buffer[])
 }
 
 const heardByNobody = () => true

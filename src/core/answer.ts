@@ -4,21 +4,21 @@ import { jsonText } from './json-text.js'
 
 export type HeaderPair = readonly [name: string, value: string]
 
-/** What is stored and replayed: status, headers in order (a name may occur twice) and body bytes. */
+/** What is stored and replayed: status, headers in order (names may repeat) and body bytes. */
 export interface Answer {
   readonly status: number
   readonly headers: readonly HeaderPair[]
   readonly body: Uint8Array
   /**
-   * Size of a body that was not kept, because it was over the cap or could not be redacted; `body` is empty then. Absent for an answer
-   * that is whole. Stored as 2 GiB less one at most: that is how far every store can count.
+   * Size of a body that was not stored, because it exceeds the cap or could not be redacted; `body` is empty then. Absent for a whole
+   * answer. Stored as at most 2 GiB less one, the limit of some stores.
    */
   readonly omittedBytes?: number
 }
 
 declare const bodyType: unique symbol
 
-/** An answer that remembers, for the compiler only, what its JSON body looks like. */
+/** An answer that carries, for the compiler only, the type of its JSON body. */
 export interface Reply<Body = unknown> extends Answer {
   readonly [bodyType]?: Body
 }
@@ -26,7 +26,7 @@ export interface Reply<Body = unknown> extends Answer {
 export type HeadersInput = Readonly<Record<string, string | readonly string[]>> | readonly HeaderPair[]
 
 /**
- * The answer of a piece of work. Bytes are kept as they are, nothing is an empty body, anything else becomes JSON.
+ * Makes an answer. A `Uint8Array` is kept as it is, `undefined` is an empty body, anything else becomes JSON.
  *
  * @example reply(201, { id: order.id }, { location: `/orders/${order.id}` })
  */
@@ -46,10 +46,10 @@ export function reply(status: number, body?: unknown, headers: HeadersInput = []
   })
 }
 
-/** What the body of a reply looks like. */
+/** The type of a reply's body. */
 export type BodyOf<R> = R extends Reply<infer Body> ? Body : never
 
-/** The JSON body of an answer, as the type that its `reply()` had. */
+/** The JSON body of an answer, typed as its `reply()` was. */
 export function bodyOf<R extends Answer>(answer: R): BodyOf<R> {
   if (answer.omittedBytes !== undefined) {
     throw new OncekeyError(
@@ -62,13 +62,13 @@ export function bodyOf<R extends Answer>(answer: R): BodyOf<R> {
   return JSON.parse(new TextDecoder().decode(answer.body)) as BodyOf<R>
 }
 
-/** The same answer, without its body where that is over the cap: the work stays done, and a replay says so. */
+/** The same answer, without its body if that exceeds the cap: the work stays done, and a replay says so. */
 export function withinCap(answer: Answer, maxBytes: number): Answer {
   if (answer.body.length <= maxBytes) return answer
   return { status: answer.status, headers: answer.headers, body: new Uint8Array(), omittedBytes: answer.body.length }
 }
 
-/** Refuses what could not be stored or could not be sent again. */
+/** Throws for an answer that cannot be stored or sent. */
 export function checkAnswer<A extends Answer>(answer: A): A {
   const problem = problemOf(answer)
   if (!problem) return answer
@@ -101,7 +101,7 @@ function headerProblem(pair: unknown): string | null {
 
 const bodiless = new Set([204, 205, 304])
 
-/** For the error's sentence: whatever it is, showing it must not throw. */
+/** For an error message: showing the value must not throw. */
 const nameOf = (name: unknown) => (typeof name === 'string' ? JSON.stringify(name) : `a ${typeof name}`)
 
 export function isHeaderName(name: unknown): name is string {

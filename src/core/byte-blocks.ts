@@ -1,19 +1,18 @@
-/** As much as Node reads from a connection at once, or a quarter of it. */
+/** At most what Node reads from a connection at once. */
 const blockBytes = 16 * 1024
 
 /**
- * Bytes that arrive in pieces. Small pieces are copied into blocks: a client that sends 10 MB one byte at a time would otherwise leave ten million
- * objects of a hundred bytes. Nothing may change a piece once it was added.
+ * Bytes that arrive in pieces. Small pieces are copied into blocks: a client that sends 10 MB byte by byte would otherwise leave ten million
+ * objects of a hundred bytes. Callers must not change a piece once it is added.
  */
 export class ByteBlocks {
   readonly #blocks: Uint8Array[] = []
-  /** Small pieces, put together; the first `#filled` bytes. */
+  /** Collects small pieces; the first `#filled` bytes are used. */
   #open: Uint8Array | undefined
   #filled = 0
   #length = 0
   readonly #each: (block: Uint8Array) => void
 
-  /** `each` is called with each block, once. */
   constructor(each: (block: Uint8Array) => void = () => {}) {
     this.#each = each
   }
@@ -25,7 +24,7 @@ export class ByteBlocks {
   add(piece: Uint8Array): void {
     if (piece.length === 0) return
     this.#length += piece.length
-    // The only piece of most bodies stays as it came.
+    // Most bodies are a single piece: keep it as it is.
     if (piece.length >= blockBytes || this.#length === piece.length) {
       this.#close()
       this.#push(piece)
@@ -42,13 +41,13 @@ export class ByteBlocks {
     }
   }
 
-  /** All of them so far, in order. */
+  /** The blocks so far, in order. */
   blocks(): readonly Uint8Array[] {
     this.#close()
     return this.#blocks
   }
 
-  /** As one, which is kept from then on. */
+  /** One block, which replaces the others. */
   bytes(): Uint8Array {
     const blocks = this.blocks()
     if (blocks.length === 1) return blocks[0] as Uint8Array

@@ -1,19 +1,18 @@
 import { randomUuid } from './uuid.js'
 
 /**
- * Time and randomness come in here and nowhere else, so that tests own them.
+ * The only source of time and randomness, so that tests control them.
  *
- * Nothing a store decides hangs on this clock: leases and expiry are compared with the database's own. The process's
- * clock may only make a holder give up earlier, and for that it is monotonic.
+ * No store decides by this clock: leases and expiry are compared with the database's own. The process's clock can only make a holder give
+ * up earlier, and for that it is monotonic.
  */
 export interface Clock {
-  /** Milliseconds since the epoch. The memory store, which has no database to ask, is the only one to use it. */
+  /** Milliseconds since the epoch. Only the memory store decides by it. */
   now(): number
-  /** Milliseconds that only ever grow, also while the process is frozen or the wall clock is set back. */
+  /** Milliseconds that never go back, even if the process is frozen or the wall clock is set back. */
   monotonic(): number
   /**
-   * Runs `task` once, `delayMs` from now; the returned function calls it off. In the background it does not keep a process alive that
-   * has nothing else to do.
+   * Runs `task` once, `delayMs` from now; the returned function cancels it. With `background` it does not keep the process alive.
    */
   schedule(task: () => void, delayMs: number, options?: { background?: boolean }): () => void
 }
@@ -24,7 +23,7 @@ export interface Random {
   fraction(): number
 }
 
-/** Node's timers count in 32 bits, and fire at once when asked for more. */
+/** Node's timers are 32-bit, and fire at once when asked for more. */
 const longestTimerMs = 2 ** 31 - 1
 
 export const systemClock: Clock = {

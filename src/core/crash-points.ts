@@ -1,9 +1,6 @@
 import { safely } from './thrown-text.js'
 
-/**
- * Named places at which a test can end the process: before and after every statement, commit and call. Unarmed, each costs one
- * comparison.
- */
+/** Named places where a test can end the process: before and after every statement, commit and call. Unarmed, each costs one comparison. */
 let strike: ((point: string) => void) | undefined
 
 export function crashPoint(point: string): void {
@@ -18,10 +15,7 @@ export function armCrashPoints(hook: (point: string) => void): () => void {
   }
 }
 
-/**
- * Stands for the death of a process without one: whoever catches it does nothing more for the run, as if nobody were there. No
- * release, no finish, no heartbeat.
- */
+/** Simulates the death of a process: code that catches it does nothing more for the run. No release, no finish, no heartbeat. */
 export class SimulatedCrash extends Error {
   override readonly name = 'SimulatedCrash'
 

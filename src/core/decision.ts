@@ -1,39 +1,37 @@
 import type { Fingerprint, FingerprintPart } from './fingerprint/fingerprint.js'
 import { isExpired, type KeyRecord } from './record.js'
 
-/** What the decision needs to know of a request. */
+/** What the decision depends on. */
 export interface DecisionRequest {
   readonly owner: string
   readonly fingerprint: Fingerprint | null
-  /** Workers may execute async keys; nobody else may. */
+  /** Only workers may execute async keys. */
   readonly worker: boolean
 }
 
 export type Decision =
-  /** Nothing is known of the key: insert it. */
+  /** The key is unknown: insert it. */
   | { readonly do: 'create' }
-  /** The key is known but expired: begin a new incarnation. */
+  /** The key has expired: start a new incarnation. */
   | { readonly do: 'recreate' }
   | { readonly do: 'report-mismatch'; readonly part: FingerprintPart }
   | { readonly do: 'replay' }
   | { readonly do: 'report-parked' }
-  /** This very claim took the key already; its acknowledgement was lost. */
+  /** This same claim took the key already; its acknowledgement was lost. */
   | { readonly do: 'recognise' }
   | { readonly do: 'report-in-progress'; readonly retryAfterMs: number }
-  /** Nobody works on it: take it, with the next fence. */
+  /** No holder: take it, with the next fence. */
   | { readonly do: 'take-over' }
-  /** The holder is gone and its work must not run again: store or park the unknown outcome, then decide anew. */
+  /** The holder is gone and its work must not run again: store or park the unknown outcome, then decide again. */
   | { readonly do: 'settle'; readonly as: 'failed' | 'parked' }
 
-/**
- * The rules of the house, in their order of precedence. Pure: every store asks this one function, with its own clock.
- */
+/** The rules, in order of precedence. Pure: every store asks this one function, with its own clock. */
 export function decide(record: KeyRecord | undefined, request: DecisionRequest, now: number): Decision {
-  // A worker goes on with what is there, and begins nothing: a key that has ended meanwhile, and is forgotten, was somebody else's to end.
+  // A worker never creates a key: a key that is gone was ended elsewhere and has expired.
   if (!record) return request.worker ? { do: 'report-in-progress', retryAfterMs: 0 } : { do: 'create' }
   if (isExpired(record, now) && !request.worker) return { do: 'recreate' }
 
-  // Before anything else is said of the key: an answer to another question is a lie, in flight or finished.
+  // First, for finished and unfinished keys: the answer to another request would be wrong.
   const part = record.fingerprint && request.fingerprint ? request.fingerprint.differenceFrom(record.fingerprint) : null
   if (part) return { do: 'report-mismatch', part }
 
@@ -49,21 +47,20 @@ function decideUnfinished(record: KeyRecord, request: DecisionRequest, now: numb
     return record.owner === request.owner ? { do: 'recognise' } : { do: 'report-in-progress', retryAfterMs: leaseLeftMs }
   }
   if (record.async && !request.worker) return { do: 'report-in-progress', retryAfterMs: 0 }
-  // Released keys are pending: whoever let go of them said that they may run. Only an abandoned one is in question.
+  // Pending keys were released and may run again. `afterFailure` concerns abandoned ones only.
   if (record.state === 'processing' && record.afterFailure === 'store') return { do: 'settle', as: 'failed' }
   if (record.state === 'processing' && record.afterFailure === 'park') return { do: 'settle', as: 'parked' }
   return { do: 'take-over' }
 }
 
-/** What becomes of a request that is left to workers. It takes nothing over: whatever is there to be taken, a worker will. */
+/** Decides an enqueue. It never takes over: a worker will. */
 export type EnqueueDecision = Exclude<Decision, { do: 'take-over' }>
 
-/** The same rules for a request that is left to workers. */
 export function decideEnqueue(record: KeyRecord | undefined, request: DecisionRequest, now: number): EnqueueDecision {
-  // It holds no lease that it could know again.
+  // It has no lease to recognise.
   const decision = decide(record, { ...request, owner: '', worker: false }, now)
   if (decision.do === 'take-over') return { do: 'report-in-progress', retryAfterMs: 0 }
-  // Its acknowledgement was lost, and no worker has come since.
+  // Its acknowledgement was lost; no worker has claimed it since.
   const isOwn = record?.async === true && record.state === 'pending' && record.fence === 0 && record.owner === request.owner
   return isOwn && decision.do === 'report-in-progress' ? { do: 'recognise' } : decision
 }

@@ -9,10 +9,10 @@ const unitMs: Record<Unit, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000,
 
 const pattern = /^(\d+(?:\.\d+)?)(ms|s|m|h|d|w)$/
 
-/** Beyond a century a duration is a mistake in the unit; "for ever" has its own word. */
+/** A duration beyond a century is a mistake in the unit; use `'forever'` instead. */
 const longestMs = 36_525 * unitMs.d
 
-/** Whole milliseconds of a duration. `name` is the option it came from, for the error's sentence. */
+/** Whole milliseconds of a duration. `name` is the option, for the error message. */
 export function durationMs(duration: Duration, name: string): number {
   const ms = Math.round(typeof duration === 'number' ? duration : parse(duration))
   if (ms >= 1 && ms <= longestMs) return ms

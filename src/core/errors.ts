@@ -1,9 +1,9 @@
 import { safely } from './thrown-text.js'
 
 /**
- * Every error this package throws, with the HTTP status that fits it.
+ * Every error this package throws, with its HTTP status.
  *
- * Callers match `code`, never the class: two copies of the package in one process have two classes.
+ * Match `code`, never the class: two copies of the package in one process have two classes.
  * `docs/reference/errors.md` explains each code; a test fails when one is missing there.
  */
 export const errorStatuses = {
@@ -70,7 +70,7 @@ export type ErrorCode = keyof typeof errorStatuses
 export class OncekeyError extends Error {
   override readonly name = 'OncekeyError'
   readonly code: ErrorCode
-  /** The HTTP status that fits, should the error reach a client. */
+  /** The HTTP status, if the error reaches a client. */
   readonly status: number
   /** True if the failed call was never sent to the store. */
   declare readonly neverSent?: boolean
@@ -83,18 +83,18 @@ export class OncekeyError extends Error {
   }
 }
 
-/** `neverSent`: the call did not reach the store, so there is nothing to undo. */
+/** `neverSent`: the call did not reach the store, so nothing has to be undone. */
 export function storeTimeout(options: { readonly neverSent?: boolean } = {}): OncekeyError {
   const message = 'The store did not answer in time: check its load and its locks, or raise storeTimeout.'
   return new OncekeyError('store_timeout', message, options)
 }
 
-/** The store is down, full, read-only or slow: nobody's fault, and over the next moment perhaps. */
+/** The store is down, full, read-only or slow: retrying may help. */
 export function isStoreTrouble(error: unknown): error is OncekeyError {
   return isOncekeyError(error) && safely(() => error.status === 503 && error.code.startsWith('store_'), false)
 }
 
-/** True for an error of this package, of any copy of it; with `code`, only for that one. */
+/** True for an error of this package, from any copy of it; with `code`, only for that one. */
 export function isOncekeyError(error: unknown, code?: ErrorCode): error is OncekeyError {
   return safely(() => {
     if (!(error instanceof Error) || error.name !== 'OncekeyError') return false

@@ -1,6 +1,6 @@
 import type { OncekeyError } from './errors.js'
 
-/** The JSON of a value, or the error that `refuse` makes of the reason why there is none: a BigInt, a cycle, a function, a symbol. */
+/** The JSON of a value. Throws what `refuse` makes of the cause if there is none: a BigInt, a cycle, a function, a symbol. */
 export function jsonText(
   value: unknown,
   refuse: (cause: unknown) => OncekeyError,
@@ -16,7 +16,7 @@ export function jsonText(
   throw refuse(cause)
 }
 
-/** The same JSON, of characters that the encoding of any database has. */
+/** The same JSON in ASCII, which every database encoding can hold. */
 export function inAscii(json: string): string {
   return json.replace(/[^\0-\x7f]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }

@@ -1,7 +1,7 @@
-/** Any JSON there is: what JSON makes of it is itself. Without this, a recursive type would be taken apart without end. */
+/** Any JSON: `Json` maps it to itself. Without this, a recursive type would expand without end. */
 type AnyJson = string | number | boolean | null | AnyJson[] | { [name: string]: AnyJson }
 
-/** What JSON makes of a value, as a type: a first run and a replay must see the same, so a `Date` is a text in both. */
+/** The type of a value after JSON: a first run and a replay must return the same, so a `Date` is a string in both. */
 export type Json<T> = unknown extends T
   ? unknown
   : [AnyJson] extends [T]
@@ -20,10 +20,10 @@ export type Json<T> = unknown extends T
 
 type Unsayable = undefined | symbol | bigint | ((...parameters: never[]) => unknown)
 
-/** In an array, what JSON cannot say becomes null. */
+/** In an array, an element without a JSON form becomes null. */
 type JsonElement<T> = T extends Unsayable ? null : T extends { toJSON(): infer U } ? JsonElement<U> : Json<T>
 
-/** In an object, a member that JSON cannot say is left out. */
+/** In an object, a member without a JSON form is left out. */
 type JsonMember<Name, Value> = Name extends string | number
   ? Value extends symbol | ((...parameters: never[]) => unknown)
     ? never

@@ -8,9 +8,9 @@ export interface KeepOptions {
   readonly redact?: ((answer: Answer) => Answer) | undefined
 }
 
-/** Headers that are about one connection, one moment or one delivery: in a replay they would be false, or somebody else's. */
+/** Headers about one connection, one moment or one delivery: in a replay they would be false. */
 export const neverReplayed: readonly string[] = [
-  // Hop by hop (RFC 9110 section 7.6.1), with those that older software still sends.
+  // Hop by hop (RFC 9110 section 7.6.1), and those that older software still sends.
   'connection',
   'keep-alive',
   'proxy-authenticate',
@@ -20,14 +20,14 @@ export const neverReplayed: readonly string[] = [
   'trailer',
   'transfer-encoding',
   'upgrade',
-  // Made anew from the bytes, or from the moment of sending.
+  // Computed when sending.
   'content-length',
   'date',
   'age',
-  // A session must not be handed out twice.
+  // A session must not be issued twice.
   'set-cookie',
   'set-cookie2',
-  // The name or the course of one request. A plain Request-Id is kept under another name: see below.
+  // About one request. A plain Request-Id is kept under another name: see below.
   'x-request-id',
   'x-correlation-id',
   'x-amzn-requestid',
@@ -36,21 +36,21 @@ export const neverReplayed: readonly string[] = [
   'traceparent',
   'tracestate',
   'server-timing',
-  // Ours: whether this is a replay is for the replay to say, and the other marks what is encrypted.
+  // Our own: the replay sets the first; the second marks sealed answers.
   'idempotent-replayed',
   sealedHeader,
 ]
 
-/** A replay has an id of its own; under this name it can tell that of the request which did the work. */
+/** A replay has its own Request-Id; this header names the request that did the work. */
 const originalRequest = 'original-request'
 const requestId = 'request-id'
 
-/** How far every store can count. */
+/** The highest size that every store can hold. */
 const mostOmittedBytes = 2 ** 31 - 1
 
 /**
- * Makes the function that says what is kept of an answer, for as long as the retention and for every replay. It never throws: the work is
- * done by now, and a secret must not be kept because of a mistake in `redact`. Such a mistake goes to `redactionFailed`.
+ * Makes the function that returns the answer to store. It never throws: the work is done by now, and a secret must not be stored because
+ * `redact` fails. Errors of `redact` go to `redactionFailed`.
  */
 export function answerKeeper({ maxAnswerBytes, neverStore = [], redact }: KeepOptions) {
   const unwanted = new Set([...neverReplayed, ...checkNames(neverStore)])
@@ -81,9 +81,9 @@ export function answerKeeper({ maxAnswerBytes, neverStore = [], redact }: KeepOp
     return omittedBytes === undefined ? { status, headers: kept, body } : { status, headers: kept, body, omittedBytes }
   }
 
-  /** Pairs of our own: the caller may change theirs before the answer is written. */
+  /** Copies the pairs: the caller may change its own before the answer is stored. */
   function headersWithout(headers: readonly HeaderPair[]): HeaderPair[] {
-    // Most answers have nothing of the kind. Those are copied as they are, into a list that has no room to grow.
+    // Most answers have no special header. They are copied without spare array capacity.
     if (!headers.some(isSpecial)) return headers.map(([name, value]) => [name, value])
     const names = headers.map(([name]) => name.toLowerCase())
     const nominated = names.includes('connection') ? nominatedBy(headers) : undefined
@@ -92,7 +92,7 @@ export function answerKeeper({ maxAnswerBytes, neverStore = [], redact }: KeepOp
     for (const [index, [given, value]] of headers.entries()) {
       const name = names[index] as string
       if (unwanted.has(name) || nominated?.has(name)) continue
-      // Two of them would not say which, and readers look for this spelling.
+      // Two of them would be ambiguous; readers look for this spelling.
       if (name === originalRequest && hasId) continue
       kept.push([name === requestId || name === originalRequest ? originalRequest : given, value])
     }
@@ -112,22 +112,22 @@ function checkNames(names: readonly string[]): string[] {
   return names.map((name) => name.toLowerCase())
 }
 
-/** The headers that a Connection header makes hop-by-hop too. */
+/** Headers that a Connection header makes hop-by-hop. */
 function nominatedBy(headers: readonly HeaderPair[]): ReadonlySet<string> {
   const lists = headers.filter(([name]) => name.toLowerCase() === 'connection').map(([, value]) => value)
   return new Set(lists.flatMap((list) => list.split(',').map((name) => name.trim().toLowerCase())))
 }
 
-/** The hook gets a copy: whatever it does to it, the first caller's answer stays as it is. */
+/** The hook gets a copy: it cannot change the first caller's answer. */
 function redacted(answer: Answer, redact: (answer: Answer) => Answer): Answer {
   const result: unknown = redact({ ...answer, body: new Uint8Array(answer.body) })
   if (isThenable(result)) {
-    // Nobody waits for it, so what it rejects with must not end the process.
+    // Not awaited, so a rejection must not end the process.
     result.then(undefined, () => {})
     throw new OncekeyError('answer_invalid', 'redact returned a promise: the answer is stored at once, so make it a plain function.')
   }
   const { status, headers, body, omittedBytes } = checkAnswer(result as Answer)
-  // A body that was not there cannot have been replaced.
+  // A body that was omitted cannot have been replaced.
   if (answer.omittedBytes !== undefined) return { status, headers, body: new Uint8Array(), omittedBytes: answer.omittedBytes }
   return { status, headers, body, ...(omittedBytes === undefined ? {} : { omittedBytes }) }
 }

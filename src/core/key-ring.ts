@@ -3,26 +3,26 @@ import { OncekeyError } from './errors.js'
 
 export interface EncryptionOptions {
   /**
-   * Keys for AES-256-GCM; the first one seals, all of them open. One that is taken away too early makes what it sealed unreadable: keep
-   * it for as long as the longest retention, and for as long as there are parked or unfinished keys of its time.
+   * Keys for AES-256-GCM; the first one seals, all of them open. What a removed key sealed is unreadable: keep each for the longest
+   * retention, and while parked or unfinished keys of its time exist.
    */
   keys: readonly EncryptionKey[]
 }
 
 export interface EncryptionKey {
-  /** Kept, readable, with all that the key sealed: 1 to 64 characters of printable ASCII. */
+  /** Stored in plain text with all that the key sealed: 1 to 64 characters of printable ASCII. */
   readonly id: string
-  /** 32 random bytes; as a text their base64 (44 characters) or hex (64). A password is not a key. */
+  /** 32 random bytes, or their base64 (44 characters) or hex (64). A password is not a key. */
   readonly key: Uint8Array | string
 }
 
 export interface KeyRing {
-  /** The one that seals. */
+  /** The key that seals. */
   readonly current: { readonly id: string; readonly key: KeyObject }
   find(id: string): KeyObject | undefined
 }
 
-/** How errors speak of the keys. */
+/** How errors name the keys. */
 interface Naming {
   readonly option: string
   readonly each: string
@@ -51,10 +51,10 @@ export function keyRing(options: EncryptionOptions, { option, each: noun, does }
 
 const printable = /^[\x20-\x7e]{1,64}$/
 const hexKey = /^[0-9a-fA-F]{64}$/
-/** The last digit before the padding has two bits to spare, which must be zero. */
+/** The last digit before the padding has two spare bits, which must be zero. */
 const base64Key = /^[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$/
 
-/** The message never repeats the key. */
+/** The error message never contains the key. */
 function keyBytes(name: string, key: unknown): Uint8Array {
   if (key instanceof Uint8Array && key.length === 32) return key
   if (typeof key === 'string' && hexKey.test(key)) return Buffer.from(key, 'hex')

@@ -1,7 +1,7 @@
 import { hexDigest } from './digest.js'
 import { type ErrorCode, OncekeyError } from './errors.js'
 
-/** Whose key, for what, and which. Two requests mean the same work only if all three are equal, byte for byte. */
+/** Identifies a key. Two requests mean the same work only if all three parts are equal, byte for byte. */
 export interface KeyRef {
   /** Whose key it is. Keys of two tenants never meet. */
   readonly tenant: string
@@ -11,13 +11,13 @@ export interface KeyRef {
   readonly key: string
 }
 
-/** The published cap on a key's length; it is Stripe's too. */
+/** The published maximum length of a key; the same as Stripe's. */
 export const maxKeyLength = 255
 
-/** Tenant and scope are the service's own words; the cap keeps the primary key within what an index can hold. */
+/** Keeps the primary key within the limit of an index. */
 export const maxNameLength = 255
 
-/** Refuses what no store could keep apart or keep at all. Returns only the three parts, whatever else came along. */
+/** Throws for a key that stores could not hold or keep apart. Returns only the three parts. */
 export function checkKeyRef(ref: KeyRef): KeyRef {
   check('tenant_invalid', 'tenant', ref.tenant, maxNameLength)
   check('scope_invalid', 'scope', ref.scope, maxNameLength)
@@ -29,7 +29,7 @@ export function checkTenant(tenant: string): string {
   return checkName('tenant_invalid', 'tenant', tenant)
 }
 
-/** The name of a step or operation: kept like a scope, and read by people. */
+/** Checks the name of a step or operation, as a scope is checked. */
 export function checkName(code: ErrorCode, what: string, name: string): string {
   check(code, what, name, maxNameLength)
   return name
@@ -46,7 +46,7 @@ function problemOf(value: unknown, maxLength: number): string | null {
   if (value.length === 0) return 'is empty'
   if (value.length > maxLength) return `has ${value.length} characters`
   if (value.includes('\0')) return 'contains a NUL character, which Postgres cannot store'
-  // A driver would send U+FFFD for every lone surrogate, and different keys would become one.
+  // Drivers send U+FFFD for every lone surrogate, so different keys would become one.
   if (loneSurrogate.test(value)) return 'contains a lone surrogate, which has no UTF-8 form'
   return null
 }
@@ -55,35 +55,35 @@ function problemOf(value: unknown, maxLength: number): string | null {
 const loneSurrogate = /[\uD800-\uDFFF]/u
 
 /**
- * The row's id: 122 bits of SHA-256 over the three parts, in the form of a version 8 UUID. The lengths in front make the
- * hashed text unambiguous. Stores keep the three parts too and compare them, so a collision would be an error, not a mix-up.
+ * The row's id: 122 bits of SHA-256 over the three parts, as a version 8 UUID. The lengths in front make the hashed text unambiguous.
+ * Stores also compare the three parts, so a collision is an error, not a mix-up.
  */
 export function keyId({ tenant, scope, key }: KeyRef): string {
   return uuidOf(`${tenant.length}:${scope.length}:${tenant}${scope}${key}`)
 }
 
-/** Whether a text could be the id of a key at all. Ids come back from clients, in addresses. */
+/** Whether a text may be the id of a key. Clients send ids back, in URLs. */
 export function isKeyId(text: unknown): text is string {
   return typeof text === 'string' && /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.test(text)
 }
 
-/** Whether a text is a UUID at all, whatever made it. */
+/** Whether a text is a UUID of any version. */
 export function isUuid(text: unknown): text is string {
   return typeof text === 'string' && /^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/i.test(text)
 }
 
 /**
- * The key for a downstream call: the same for every attempt at this life of the key, another one after expiry and reuse, and nothing
- * that the caller's key could be read from.
+ * The key for a downstream call: the same for every attempt at this life of the key, different after expiry and reuse. It does not reveal
+ * the caller's key.
  */
 export function derivedKey(incarnation: string, name: string): string {
   return uuidOf(`derived:${incarnation}:${name}`)
 }
 
-/** 122 bits of SHA-256 in the form of a version 8 UUID. */
+/** 122 bits of SHA-256 as a version 8 UUID. */
 function uuidOf(text: string): string {
   const hex = hexDigest(text)
-  // The two bits of the variant, in front of two of the digest's.
+  // The two variant bits, then two bits of the digest.
   const variant = ((Number.parseInt(hex[16] as string, 16) & 0x3) | 0x8).toString(16)
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}`
 }

@@ -1,4 +1,4 @@
-/** A media type without its parameters, in lower case: what it is, not how it is written. */
+/** A media type without its parameters, in lower case. */
 export function mediaTypeEssence(contentType: string): string {
   const end = contentType.indexOf(';')
   return (end === -1 ? contentType : contentType.slice(0, end)).trim().toLowerCase()
@@ -10,7 +10,7 @@ export function isJson(contentType: string): boolean {
   return essence === 'application/json' || essence.endsWith('+json')
 }
 
-/** JSON whose bytes say what they seem to say: they are UTF-8, as JSON always is, unless a parameter says something else. */
+/** JSON in UTF-8, which is the default unless a parameter says otherwise. */
 export function isUtf8Json(contentType: string): boolean {
   if (!isJson(contentType)) return false
   if (!contentType.includes(';')) return true

@@ -5,30 +5,30 @@ import { checkName, maxNameLength } from './key.js'
 import { type ResolvedRetention, type Retention, resolveRetention, retention } from './retention.js'
 
 /**
- * What becomes of work that nobody but its author can judge, after a crash, a lost lease or a throw:
- * `'rerun'` it from its start, `'store'` the failure and replay it, or `'park'` the key for a person to look at.
+ * What to do after a crash, a lost lease or a throw; only the author of the work can decide.
+ * `'rerun'` it from its start, `'store'` the failure and replay it, or `'park'` the key for an operator.
  */
 export type AfterFailure = 'rerun' | 'store' | 'park'
 
 export interface PolicyOptions {
   /**
-   * How long a holder may go unheard before others may take its key over. Heartbeats renew it, so it is not the length of
-   * the work. Too low: a long pause of the process costs it the key. Too high: after a crash retries wait longer. Default 15 s.
+   * How long a holder may go without a heartbeat before others take its key over. Heartbeats renew it, so it does not limit the
+   * work. Too low: a long pause of the process costs it the key. Too high: after a crash retries wait longer. Default 15 s.
    */
   lease?: Duration
   /**
-   * The longest a piece of work may hold its key; then heartbeats stop and its signal aborts.
-   * Too low: honest long work is cut off. Too high: work that hangs keeps its key for that long. Default 15 min.
+   * The longest that work may hold its key; then heartbeats stop and its signal aborts.
+   * Too low: long work is aborted. Too high: work that hangs keeps its key for that long. Default 15 min.
    */
   maxRun?: Duration
   /**
-   * How long a finished key is remembered. Too low: an honest late retry runs again. Too high: a larger table, and more
-   * answers at rest. Default `retention.payment`, 24 hours from creation.
+   * How long a finished key is kept. Too low: a late retry runs again. Too high: a larger table, and more stored answers.
+   * Default `retention.payment`, 24 hours from creation.
    */
   retention?: Retention
   /**
-   * The least time an answer is kept after it was stored, for work that took longer than its retention. Never more than
-   * the retention itself. Too low: the last retries of very long work run again. Default 1 h.
+   * The minimum time an answer is kept after it was stored, for work that takes longer than its retention. Capped by the
+   * retention. Too low: the last retries of very long work run again. Default 1 h.
    */
   retentionFloor?: Duration
 }
@@ -49,10 +49,10 @@ export function resolvePolicy(options: PolicyOptions, defaults: PolicyOptions = 
   }
 }
 
-/** As many as a service has kinds of work, and then some. */
+/** More than a service has kinds of work. */
 const mostKnown = 32
 
-/** The same for requests, which come with the same few options again and again: each of those is worked out once. */
+/** The same for requests. They repeat a few options objects, so results are cached. */
 export function policyResolver(defaults: PolicyOptions): (options: PolicyOptions) => Policy {
   const known: { readonly options: PolicyOptions; readonly policy: Policy }[] = []
 
@@ -75,10 +75,10 @@ function saysTheSame(one: PolicyOptions, other: PolicyOptions): boolean {
   )
 }
 
-/** Which keys may meet: those of one endpoint, all of a tenant, or those under a name of the service's own. */
+/** Which keys may meet: those of one endpoint, all of a tenant, or those under a given name. */
 export type ScopePolicy = 'endpoint' | 'tenant' | { readonly name: string }
 
-/** The scope of a request. A name of one's own survives refactors of paths; `'endpoint'` does not. */
+/** The scope of a request. A given name survives changes of paths; `'endpoint'` does not. */
 export function scopeOf(policy: ScopePolicy, endpoint: { method: string; path: string }): string {
   if (policy === 'tenant') return '*'
   if (policy === 'endpoint') return endpointScope(endpoint.method.toUpperCase(), endpoint.path)
@@ -86,7 +86,7 @@ export function scopeOf(policy: ScopePolicy, endpoint: { method: string; path: s
   throw new OncekeyError('option_invalid', `scope is ${String(policy)}: it is 'endpoint', 'tenant' or { name: 'your.operation' }.`)
 }
 
-/** A path may be longer than a scope: then its digest stands for it. */
+/** A path too long for a scope is replaced by its digest. */
 function endpointScope(method: string, path: string): string {
   const scope = `${method} ${path}`
   return scope.length <= maxNameLength ? scope : `${method} sha256:${hexDigest(path)}`

@@ -1,31 +1,30 @@
 import { type Duration, durationMs } from './duration.js'
 import { OncekeyError } from './errors.js'
 
-/** How long a finished key is remembered: a duration, `'forever'`, or either with the moment it is counted from. */
+/** How long a finished key is kept: a duration, `'forever'`, or either with the moment it is counted from. */
 export type Retention = Duration | 'forever' | { readonly for: Duration | 'forever'; readonly from: 'creation' | 'completion' }
 
 /**
- * Windows that are known to work, by use case. A window must be longer than the slowest honest retry: a retry that comes
- * after it is a new request.
+ * Proven windows by use case. A window must be longer than the slowest honest retry: a later retry is a new request.
  */
 export const retention = {
   /** 24 hours: Stripe's window; covers overnight retry queues. */
   payment: '24h',
-  /** 1 hour: forms are sent again within minutes; a longer memory hides real conflicts. */
+  /** 1 hour: forms are sent again within minutes; a longer window hides real conflicts. */
   signup: '1h',
-  /** 7 days: a receiver breaks on Friday, is mended on Monday, and the sender redelivers. */
+  /** 7 days: a receiver that breaks on Friday is fixed on Monday, and the sender redelivers. */
   webhook: '7d',
   /** 30 days from completion: workflow engines retry across deploys. */
   asyncJob: { for: '30d', from: 'completion' },
-  /** Never forgotten: the key is part of the books. */
+  /** Never expires: the key is part of the books. */
   ledger: 'forever',
 } as const satisfies Record<string, Retention>
 
-/** A retention with its words turned into numbers. `ms` is `Infinity` for ever. */
+/** A retention in milliseconds. `ms` is `Infinity` for `'forever'`. */
 export interface ResolvedRetention {
   readonly ms: number
   readonly from: 'creation' | 'completion'
-  /** A finish keeps its answer at least this long, so that work longer than its retention does not finish already expired. */
+  /** The minimum after a finish, so that work longer than its retention does not finish already expired. */
   readonly floorMs: number
 }
 

@@ -21,15 +21,15 @@ import type {
 } from './store.js'
 
 /**
- * The same store, in which answers, requests and payloads of jobs are encrypted: what it is given is sealed before it is stored, what it says is opened.
- * Without `encryption` nothing is sealed, and what was sealed is refused, so that nobody is ever sent ciphertext.
+ * The same store with answers, requests and job payloads encrypted: it seals what it stores and opens what it reads. Without `encryption` it
+ * seals nothing and refuses sealed data, so that no client is sent ciphertext.
  *
- * `createOnce` does this to its store. It is public for those who read a store themselves.
+ * `createOnce` wraps its store in it. It is public for code that reads a store directly.
  */
 export function sealedStore<Tx>(store: Store<Tx>, encryption?: EncryptionOptions): Store<Tx> {
   const ring = encryption === undefined ? undefined : keyRing(encryption)
   const { steps, upkeep, outbox, turns } = store
-  /** An async function only for claims with something to seal: most have nothing. */
+  /** Async only for claims with something to seal, which few have. */
   const claimSealed = async (claim: KeyClaim, limit?: Limit) => store.keyClaim(sealedClaim(ring, claim), limit)
 
   return {
@@ -77,15 +77,15 @@ function openedClaim(store: KeyStore, ring: KeyRing | undefined, claim: KeyClaim
 }
 
 /**
- * The key was taken for nothing. Left alone, its lease would run out, and it would count as work that crashed. Due at once, it would keep
- * workers from all others.
+ * Releases a key that was claimed in vain. Otherwise its lease would expire, and it would count as crashed work. With the longest delay,
+ * so that workers get to the others.
  */
 async function givenBack(store: KeyStore, { lease, attempts }: Extract<Verdict, { kind: 'execute' }>, error: unknown): Promise<never> {
   await store.keyRelease({ lease, reason: cannotOpen, dueInMs: longestDelayMs(attempts) }).catch(() => {})
   throw error
 }
 
-/** Noted with a key that was given back because the request it should go on with is unreadable. */
+/** The reason stored with a key that was released because its request is unreadable. */
 const cannotOpen = 'the stored request could not be opened'
 
 function sealedSteps<Tx>(steps: StepStore<Tx>, ring: KeyRing | undefined): StepStore<Tx> {
@@ -96,7 +96,7 @@ function sealedSteps<Tx>(steps: StepStore<Tx>, ring: KeyRing | undefined): StepS
     stepAdvance: (advance, tx, limit) => steps.stepAdvance({ ...advance, jobs: sealedJobs(ring, advance.lease, advance.jobs) }, tx, limit),
     keyFinishWithin: (finish, tx, limit) => steps.keyFinishWithin(ring ? sealedFinish(ring, finish) : finish, tx, limit),
     stepsRead: (lease, limit) => steps.stepsRead(lease, limit),
-    // If it cannot be opened, the caller's transaction does not commit: nothing has to be given back.
+    // If it cannot be opened, the caller's transaction does not commit, so no release is needed.
     keyClaimWithin: async (claim, tx, limit) => openedVerdict(ring, claim, await steps.keyClaimWithin(sealedClaim(ring, claim), tx, limit)),
     transactionId: (tx) => steps.transactionId(tx),
     savepoint: (tx) => steps.savepoint(tx),
@@ -111,7 +111,7 @@ function sealedSteps<Tx>(steps: StepStore<Tx>, ring: KeyRing | undefined): StepS
   }
 }
 
-/** A job whose payload cannot be opened is taken all the same, and says so: it must not keep the others from being delivered. */
+/** A job whose payload cannot be opened is returned as unreadable, so that it does not block the others. */
 function openedOutbox(outbox: OutboxStore, ring: KeyRing | undefined): OutboxStore {
   return {
     async jobsTake(take, limit) {

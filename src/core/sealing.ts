@@ -3,16 +3,15 @@ import type { Answer, HeaderPair } from './answer.js'
 import { OncekeyError } from './errors.js'
 import type { KeyRing } from './key-ring.js'
 
-/** The row that something is sealed for: moved to another one, it cannot be opened. */
+/** The row that data is sealed for: in another row it cannot be opened. */
 export interface Place {
   readonly tenant: string
   readonly id: string
 }
 
-/** What can be sealed. */
 type Sealed = 'answer' | 'request' | 'payload'
 
-/** The one header of a sealed answer; its value is the id of the encryption key. */
+/** The only header of a sealed answer; its value is the id of the encryption key. */
 export const sealedHeader = 'oncekey-sealed'
 
 /** Layout: version, nonce, tag, ciphertext. */
@@ -21,7 +20,7 @@ const nonceBytes = 12
 const tagBytes = 16
 const boxHeadBytes = 1 + nonceBytes + tagBytes
 
-/** Headers and body become one box in the place of the body. The status stays readable, but is bound to the box. */
+/** Seals headers and body into one box, stored as the body. The status stays readable, but is bound to the box. */
 export function sealAnswer(ring: KeyRing, place: Place, answer: Answer): Answer {
   const { status, headers, body, omittedBytes } = answer
   const headersJson = Buffer.from(JSON.stringify(headers))
@@ -31,12 +30,12 @@ export function sealAnswer(ring: KeyRing, place: Place, answer: Answer): Answer 
   return { status, headers: [[sealedHeader, ring.current.id]], body: box, ...(omittedBytes === undefined ? {} : { omittedBytes }) }
 }
 
-/** The id of the encryption key that a stored answer is sealed with; undefined for a plain one. */
+/** The id of the encryption key that sealed a stored answer; undefined for a plain one. */
 export function sealedWith({ headers }: Pick<Answer, 'headers'>): string | undefined {
   return headers.length === 1 && headers[0]?.[0] === sealedHeader ? headers[0][1] : undefined
 }
 
-/** A plain answer is given back as it is: from before encryption was switched on, or settled by the store itself. */
+/** Returns a plain answer as it is: stored before encryption was enabled, or by the store itself. */
 export function openAnswer(ring: KeyRing | undefined, placeOf: () => Place, answer: Answer): Answer {
   const keyId = sealedWith(answer)
   if (keyId === undefined) return answer
@@ -51,12 +50,12 @@ export function openAnswer(ring: KeyRing | undefined, placeOf: () => Place, answ
   }
 }
 
-/** Leads a request that is not simply plain. No JSON begins like this, nor any text: UTF-8 has no byte 0xff. */
+/** Prefix of a sealed or escaped request. UTF-8, and so JSON, never has the byte 0xff. */
 const magic = Buffer.from('\xffoncekey', 'latin1')
 const escaped = 0
 const sealed = 1
 
-/** A request of any bytes, in a form that `openRequest` cannot take for anything else. Without a ring it stays as it is, nearly always. */
+/** A request of any bytes, in an unambiguous form for `openRequest`. Without a ring it is nearly always unchanged. */
 export function sealRequest(ring: KeyRing | undefined, placeOf: () => Place, request: Uint8Array): Uint8Array {
   if (!ring) return beginsWithMagic(request) ? Buffer.concat([magic, Buffer.of(escaped), request]) : request
   const { id } = ring.current
@@ -75,20 +74,20 @@ export function openRequest(ring: KeyRing | undefined, placeOf: () => Place, req
   return bytesOf(open('request', ring, keyId, request.subarray(boxAt), boundTo('request', keyId, placeOf())), 0)
 }
 
-/** Leads a payload that is sealed. No JSON begins like this, so a plain payload stays as it is. */
+/** Prefix of a sealed payload. No JSON begins like this, so a plain payload is unchanged. */
 const sealedPayload = 'oncekey-sealed'
 
-/** The payload of a job is a text, and so is what it becomes. */
+/** Seals the payload of a job, from text to text. */
 export function sealPayload(ring: KeyRing, place: Place, payload: string): string {
   const { id } = ring.current
   const box = seal(ring, [Buffer.from(payload)], boundTo('payload', id, place))
   return `${sealedPayload} ${Buffer.from(box).toString('base64')} ${id}`
 }
 
-/** The id of the encryption key that a stored payload is sealed with; undefined for a plain one. */
+/** The id of the encryption key that sealed a stored payload; undefined for a plain one. */
 export function payloadSealedWith(payload: string): string | undefined {
   if (!payload.startsWith(`${sealedPayload} `)) return undefined
-  // The id of a key may have spaces.
+  // The id may have spaces.
   return payload.split(' ').slice(2).join(' ')
 }
 
@@ -103,7 +102,7 @@ function beginsWithMagic(bytes: Uint8Array): boolean {
   return magic.every((byte, index) => bytes[index] === byte)
 }
 
-/** What a box is authenticated with: it opens only as what it is, where it is, and beside the status that it was stored with. */
+/** Additional authenticated data: a box opens only as the same kind, in its row, with its stored status. */
 function boundTo(what: Sealed, keyId: string, { tenant, id }: Place, answer?: Answer): Uint8Array {
   return Buffer.from(JSON.stringify([version, what, keyId, tenant, id, answer?.status ?? null, answer?.omittedBytes ?? null]))
 }
@@ -132,7 +131,7 @@ function open(what: Sealed, ring: KeyRing | undefined, keyId: string, box: Uint8
   return plain
 }
 
-/** A plain Uint8Array, as the work made it: a Buffer would not compare equal. */
+/** As a Uint8Array, like the work's own: a Buffer would not compare equal. */
 function bytesOf(buffer: Buffer, from: number): Uint8Array {
   return new Uint8Array(buffer.buffer, buffer.byteOffset + from, buffer.length - from)
 }

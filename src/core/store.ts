@@ -9,26 +9,25 @@ import type { ResolvedRetention } from './retention.js'
 /**
  * What a store must do. `exerciseStore()` in `oncekey/testing` is the same contract as a test suite.
  *
- * - Each verb is one atomic act, decided by the store's own clock.
+ * - Each verb is atomic, and decided by the store's own clock.
  * - Verbs that take a lease change nothing unless that lease is the newest of its key (`'lost'`), and may be repeated: a
- *   caller whose acknowledgement was lost asks again and gets the same answer.
- * - Errors are `OncekeyError`s; `store_unavailable`, `store_read_only` and `store_full` may pass, so the
- *   engine tries the same call again.
+ *   caller whose acknowledgement was lost retries and gets the same answer.
+ * - Errors are `OncekeyError`s. The engine retries after `store_unavailable`, `store_read_only` and `store_full`.
  *
- * `Tx` is the user's own transaction, for stores that live in the database of the user's data.
+ * `Tx` is the user's transaction, for stores in the database of the user's data.
  */
 export interface Store<Tx = never> extends KeyStore {
-  /** What resumable operations are made of. Absent in a store that cannot share a transaction with the user's data. */
+  /** For resumable operations. Absent in a store that cannot share a transaction with the user's data. */
   readonly steps?: StepStore<Tx>
-  /** What background work is made of. Absent in a store that looks after itself. */
+  /** For background work. Absent in a store that maintains itself. */
   readonly upkeep?: UpkeepStore
-  /** What the relay is made of. Absent in a store that has no steps to stage jobs with. */
+  /** For the relay. Absent in a store without steps to stage jobs with. */
   readonly outbox?: OutboxStore
-  /** What work is made of that one process at a time should do. Absent in a store that knows no turns. */
+  /** For work that one process at a time does. Absent in a store without turns. */
   readonly turns?: TurnStore
 }
 
-/** How long the caller of a verb waits. After that a store should stop its own work and destroy the connection that is still busy with it. */
+/** How long the caller waits. After that a store should cancel its work and destroy the connection that is still busy with it. */
 export interface Limit {
   readonly timeoutMs: number
   /** Of that, how long to wait for another transaction that has the key. Default: all of it. */
@@ -39,44 +38,40 @@ export interface TransactionLimits extends Limit {
   readonly workMs: number
 }
 
-/** The verbs that every store has. */
+/** The verbs of every store. */
 export interface KeyStore {
-  /** What survives: `durable` a crash of the store, `best-effort` most of the time, `process` nothing but this process. */
+  /** What the data survives: `durable` a crash of the store, `best-effort` most failures, `process` nothing but this process. */
   readonly durability: 'durable' | 'best-effort' | 'process'
 
   keyClaim(claim: KeyClaim, limit?: Limit): Promise<Verdict>
-  /**
-   * Keeps the request for workers to carry out: a new key is pending, async and was never held, so its fence is 0. A key that is known
-   * already gets the verdict of a claim that may not execute.
-   */
+  /** Enqueues the request for workers: a new key is pending and async, with fence 0. A known key gets the verdict of a claim that may not execute. */
   keyEnqueue(claim: KeyClaim, limit?: Limit): Promise<EnqueueVerdict>
-  /** Renews many leases at once, and answers for each in the same order. Never waits for a row that somebody has locked. */
+  /** Renews many leases at once; one result for each, in order. Never waits for a locked row. */
   keyHeartbeat(heartbeat: { readonly leases: readonly LeaseRenewal[] }, limit?: Limit): Promise<LeaseStanding[]>
-  /** Stores the answer. */
   keyFinish(finish: KeyFinish, limit?: Limit): Promise<WriteResult>
-  /** Gives the key back unfinished, at its recovery point. */
+  /** Releases the key unfinished, at its recovery point. */
   keyRelease(release: KeyRelease, limit?: Limit): Promise<WriteResult>
-  /** Stops the key for a person to look at; every retry gets `answer` until then. */
+  /** Stops the key for an operator; until then every retry gets `answer`. */
   keyPark(park: KeyPark, limit?: Limit): Promise<WriteResult>
   /**
-   * Undoes a claim that failed for its caller. Deletes a key that the claim began, even after its lease ended and the key was swept; releases a key
-   * that it took over. A request left to workers and a final answer stay. `absent`: the key is not this claim's, but the claim may still arrive. `locked`: retry.
+   * Undoes a claim that failed for its caller. Deletes a key that the claim created, even after its lease ended and the key was swept; releases
+   * a key that it took over. Enqueued requests and final answers stay. `absent`: not this claim's key, but the claim may still arrive. `locked`: retry.
    */
   keyWithdraw(claim: KeyRef & { readonly owner: string }, limit?: Limit): Promise<'done' | 'absent' | 'locked'>
   /** The verdict on a claim that would not execute; undefined if it would. Changes nothing. */
   keyPeek(claim: KeyClaim, limit?: Limit): Promise<Exclude<Verdict, { kind: 'execute' }> | undefined>
   /** With `{ request: false }` the stored request, which may be large, need not be read. */
   keyRead(ref: KeyRef, limit?: Limit, parts?: { readonly request?: boolean }): Promise<KeyRecord | undefined>
-  /** The key with that id, if it is this tenant's. Undefined for anything else, also for what is no id at all. */
+  /** The tenant's key with that id. Undefined for anything else, including invalid ids. */
   keyReadById(
     wanted: { readonly tenant: string; readonly id: string },
     limit?: Limit,
     parts?: { readonly request?: boolean },
   ): Promise<KeySighting | undefined>
   /**
-   * Deletes at most `limit` expired keys and says how many: 0 only if there is none that it can delete now. Never an unfinished or parked
-   * one. Always 0 in a store whose keys go by themselves. A key that it cannot delete must not keep it from the others: it leaves that
-   * one alone for a while, and calls `onRefused`.
+   * Deletes at most `limit` expired keys and returns how many: 0 only if it can delete none now. Never an unfinished or parked one. Always
+   * 0 in a store that expires keys itself. A key that cannot be deleted must not block the others: it is skipped for a while, and
+   * reported to `onRefused`.
    */
   keyReap(
     reap: { readonly limit: number; readonly onRefused?: ((error: OncekeyError) => void) | undefined },
@@ -85,22 +80,22 @@ export interface KeyStore {
 }
 
 /**
- * The part of a store that lives in the database of the user's data: the user's writes, the step's result, the recovery point
- * and staged jobs are one commit.
+ * The verbs of a store in the database of the user's data: the user's writes, the step's result, the recovery point and staged jobs are
+ * one commit.
  */
 export interface StepStore<Tx> {
   /**
-   * Runs `work` in a transaction of the user's kind. After `workMs` the transaction is rolled back and the caller is told `store_timeout`, whatever
-   * the work is waiting for; to begin, commit and roll back may take `timeoutMs` each.
+   * Runs `work` in a transaction of the user's driver. After `workMs` it rolls back and throws `store_timeout`, whatever `work` waits for.
+   * Begin, commit and rollback may take `timeoutMs` each.
    */
   transaction<T>(work: (tx: Tx) => Promise<T>, limits?: TransactionLimits): Promise<T>
   /**
-   * What an error of a user's transaction means. `connection`: it may have been committed. In all other cases nothing was: it conflicted with
-   * another transaction (`serialization`), exceeded the driver's time limit (`expired`), or the database refused the commit (`refused`), such as
-   * for a deferred constraint.
+   * What an error of a user's transaction means. `connection`: it may have committed. In all other cases it did not: it conflicted with another
+   * transaction (`serialization`), exceeded the driver's time limit (`expired`), or the database refused the commit (`refused`), for example
+   * because of a deferred constraint.
    */
   readonly failureOf: (error: unknown) => 'serialization' | 'expired' | 'refused' | 'connection' | 'other'
-  /** The same in our words, for an error of the transaction itself and not of the work in it. */
+  /** The `OncekeyError` for an error of the transaction itself, not of the work in it. */
   readonly troubleOf: (error: unknown) => OncekeyError
 
   /**
@@ -110,7 +105,7 @@ export interface StepStore<Tx> {
   stepAdvance(advance: StepAdvance, tx?: Tx, limit?: Limit): Promise<AdvanceResult>
   /** Stores the answer in that transaction, which the caller must roll back unless the result is `'done'`. */
   keyFinishWithin(finish: KeyFinish, tx: Tx, limit?: Limit): Promise<AdvanceResult>
-  /** The steps of this life of the key, in the order in which they were recorded. */
+  /** The steps of this life of the key, in recorded order. */
   stepsRead(lease: Lease, limit?: Limit): Promise<StepHistory>
 
   /**
@@ -119,34 +114,34 @@ export interface StepStore<Tx> {
    */
   keyClaimWithin(claim: KeyClaim, tx: Tx, limit?: Limit): Promise<Verdict>
   /**
-   * What tells the transaction from all others that are open, if several objects may stand for it, as an ORM's nested transactions do. Undefined if
-   * the object is enough.
+   * Identifies the transaction among all open ones, if several objects may stand for it, as an ORM's nested transactions do. Undefined if the
+   * object identifies it.
    */
   transactionId(tx: Tx): Promise<string | undefined>
-  /** Begins a part of the user's transaction that can be undone by itself; the returned functions end it. */
+  /** Starts a savepoint; the returned functions release it or roll back to it. */
   savepoint(tx: Tx): Promise<{ keep(): Promise<void>; undo(): Promise<void> }>
 
-  /** A person's word on a parked key, if it is still parked as they saw it. */
+  /** An operator resolves a parked key, if it is still parked as they saw it. */
   keyResolve(resolve: KeyResolve, limit?: Limit): Promise<ResolveResult>
-  /** What is noted of a key's life, oldest first; empty unless the store keeps an audit trail. */
+  /** The audit trail of a key, oldest first; empty unless the store keeps one. */
   auditRead(ref: KeyRef, limit?: Limit): Promise<AuditEntry[]>
-  /** How long the oldest job could have been delivered already, over all tenants; 0 if there is none. Those that were given up do not count. */
+  /** How long the oldest job has been due, over all tenants; 0 if there is none. Dead letters do not count. */
   jobsLagMs(limit?: Limit): Promise<number>
 }
 
-/** The verbs of background work. All processes may use them at once: each key is changed by one of them. */
+/** The verbs of background work. All processes may use them concurrently: each key is changed by one of them. */
 export interface UpkeepStore {
   /**
-   * Looks at keys that are due, at most `limit` of them, and takes those back whose holder is gone: they become pending, or what their
-   * `afterFailure` says. One process at a time has the turn to look; the others are told so, and need not.
+   * Examines at most `limit` due keys and resets those whose holder is gone: they become pending, or what their `afterFailure` says. One
+   * process at a time has the turn; the others get `turn: false`.
    */
   keysSweep(sweep: KeysSweep, limit?: Limit): Promise<Sweep>
-  /** Keys of these scopes that wait for a worker and are due, with a request to go on from. Those that wait longest come first. */
+  /** Due keys of these scopes that wait for a worker, with a stored request. Those that wait longest come first. */
   keysWaiting(wanted: { readonly scopes: readonly string[]; readonly limit: number }, limit?: Limit): Promise<readonly WaitingKey[]>
   /**
-   * Ends keys that nobody came back for within their retention, at most `limit`, and none only if there are no more that it can end now: one that was never claimed becomes `failed`, with 408 and
-   * a new retention. Any other may have taken effect, and is parked: at once if no worker can run it, else a day later. A key that cannot be
-   * written is reported to `onRefused`, and keeps no other from being ended.
+   * Ends at most `limit` unfinished keys past their retention, and none only if it can end no more now. One that was never claimed becomes
+   * `failed`, with 408 and a new retention. Any other may have taken effect, and is parked: at once if no worker can run it, else a day later.
+   * A key that cannot be written is reported to `onRefused`, and does not block the others.
    */
   keysTimeOut(
     wanted: { readonly limit: number; readonly onRefused?: ((error: OncekeyError) => void) | undefined },
@@ -154,27 +149,27 @@ export interface UpkeepStore {
   ): Promise<readonly EndedKey[]>
 }
 
-/** The verbs of the relay. All processes may use them at once: a job is held by one of them. */
+/** The verbs of the relay. All processes may use them concurrently: a job is held by one of them. */
 export interface OutboxStore {
   /**
-   * Takes jobs that are due, at most `limit`: nobody else gets them for `leaseMs` by the store's clock. Of each group it takes the oldest job
-   * only, and none while that one is held, waits or, with `heldByDead`, was given up. Never waits for a job that somebody has locked.
+   * Takes at most `limit` due jobs, which no other call gets for `leaseMs` by the store's clock. Of each group it takes only the oldest job,
+   * and none while that one is held, waits or, with `heldByDead`, is a dead letter. Never waits for a locked job.
    *
-   * Payloads come along while they are small, at most 64 KiB in all: a process that is frozen must not keep what it took from being committed.
+   * Small payloads come along, at most 64 KiB in all: a frozen process must not keep its take from committing.
    */
   jobsTake(take: JobsTake, limit?: Limit): Promise<JobsTaken>
-  /** Reads payloads that did not come along. For each in its place: null if the job is not held under that token any more. Changes nothing. */
+  /** Reads payloads that did not come along. For each, in order: null if the job is no longer held under that token. Changes nothing. */
   jobsRead(wanted: { readonly jobs: readonly TakenRef[] }, limit?: Limit): Promise<(JobPayload | null)[]>
   /**
-   * Says what became of jobs, in one act. For each in its place: `'lost'` if it is not held under that token any more, `'locked'` if it is, but
-   * another session has locked it: nothing was written of that one, and the caller asks again later.
+   * Stores the results of jobs, atomically. For each, in order: `'lost'` if it is no longer held under that token; `'locked'` if another session
+   * has locked it: nothing was written for it, and the caller retries.
    */
   jobsSettle(settle: { readonly jobs: readonly JobSettlement[] }, limit?: Limit): Promise<SettleResult[]>
-  /** Jobs that were given up, those of the longest standing first, after the one that is named. */
+  /** Dead letters, oldest first, after the given one. */
   jobsDead(wanted: { readonly limit: number; readonly after?: DeadJob | undefined }, limit?: Limit): Promise<readonly DeadJob[]>
   /**
-   * A person's word on jobs that were given up: deliver them again, from the first attempt on, or delete them. Says how many. Leaves those alone
-   * that another session has locked.
+   * An operator resolves dead letters: deliver them again with all attempts, or delete them. Returns how many. Skips those that another
+   * session has locked.
    */
   jobsResolve(wanted: { readonly jobs: readonly JobRef[]; readonly as: 'retry' | 'discard' }, limit?: Limit): Promise<number>
 }
@@ -191,19 +186,19 @@ export interface JobsTake {
   readonly limit: number
   /** Only jobs of these names. Default: all. */
   readonly names?: readonly string[] | undefined
-  /** A job that was given up stops its group. */
+  /** A dead letter stops its group. */
   readonly heldByDead: boolean
-  /** `lookedUpTo` of the take before: where to look first. What it passes over is found by a take without it. Default: everywhere. */
+  /** `lookedUpTo` of the take before: where to look first. Only a take without it sees all jobs. Default: everywhere. */
   readonly from?: string | undefined
-  /** `nextGroup` of the take before: with very many groups, a take looks at some of them. Default: from the first one on. */
+  /** `nextGroup` of the take before: with very many groups, a take examines some of them. Default: from the first. */
   readonly group?: string | undefined
 }
 
 export interface JobsTaken {
   readonly jobs: readonly TakenJob[]
-  /** Up to where there is nothing more to take, but for what is committed late; null if that is not known. */
+  /** Nothing more to take up to here, except late commits; null if unknown. */
   readonly lookedUpTo: string | null
-  /** With which group the next take should go on; null for the first one. */
+  /** The group to continue with; null for the first. */
   readonly nextGroup: string | null
 }
 
@@ -225,13 +220,13 @@ export interface TakenJob extends JobRef {
   readonly name: string
   /** JSON. Null if it did not come along: `jobsRead` has it. */
   readonly payload: string | null
-  /** Its size as it is stored. */
+  /** Its stored size. */
   readonly payloadBytes: number
   readonly group: string | null
-  /** The how-manieth take of this job it is. */
+  /** 1-based attempt number. */
   readonly attempt: number
   readonly stagedAt: number
-  /** How long it could have been delivered already, by the store's clock. */
+  /** How long it has been due, by the store's clock. */
   readonly lagMs: number
   /** Why its payload cannot be read. It is empty then. */
   readonly unreadable?: OncekeyError
@@ -242,9 +237,9 @@ export type JobSettlement = TakenRef /** Delivered: it is deleted. */ &
   (
     | { readonly as: 'delivered' }
     | { readonly as: 'retry'; readonly dueInMs: number; readonly error: string }
-    /** Given up, for a person to look at. */
+    /** Failed for good: a dead letter. */
     | { readonly as: 'dead'; readonly error: string }
-    /** Given back untried. */
+    /** Released untried. */
     | { readonly as: 'release' }
   )
 
@@ -254,28 +249,28 @@ export interface DeadJob extends JobRef {
   readonly attempts: number
   readonly stagedAt: number
   readonly deadAt: number
-  /** What the last delivery failed with. */
+  /** The error of the last delivery. */
   readonly error: string | null
 }
 
 export interface KeysSweep {
-  /** Whose turn it is. The same for all calls of a process. */
+  /** Who has the turn. The same for all calls of a process. */
   readonly holder: string
-  /** How long the turn lasts, should the process die. */
+  /** How long the turn lasts if the process dies. */
   readonly turnMs: number
   readonly limit: number
-  /** `lookedUpTo` of the call before, to go on from there. Default: from where everything is known to be in order. */
+  /** `lookedUpTo` of the previous call, to continue from there. Default: from where all keys are known to be in order. */
   readonly after?: string | undefined
-  /** Called for a key that cannot be written, such as because of a trigger. It keeps no other key from being taken back. */
+  /** Called for a key that cannot be written, for example because of a trigger. It does not block other keys. */
   readonly onRefused?: ((error: OncekeyError) => void) | undefined
 }
 
 export type Sweep =
   | { readonly turn: false }
-  /** `lookedUpTo` is null when there is nothing more to look at now. */
+  /** `lookedUpTo` is null when there is nothing more to examine now. */
   | { readonly turn: true; readonly swept: readonly EndedKey[]; readonly lookedUpTo: string | null }
 
-/** A key that background work took from whoever had it. */
+/** A key that background work reset or ended. */
 export interface EndedKey extends KeyRef {
   readonly fence: number
   readonly to: 'pending' | 'failed' | 'parked'
@@ -289,29 +284,29 @@ export interface WaitingKey extends KeyRef {
   readonly holderGone: boolean
 }
 
-/** Whose turn it is, by the name of what is to be done. A turn ends by itself, should its holder die. */
+/** Exclusive turns, by the name of the work. A turn expires if its holder dies. */
 export interface TurnStore {
-  /** Takes the turn if nobody has it and it is due, and tells the store's own time. Undefined if it is not to be had now. */
+  /** Takes the turn if it is free and due, and returns the store's time. Undefined otherwise. */
   turnTake(take: TurnTake, limit?: Limit): Promise<{ readonly now: number } | undefined>
-  /** The turn lasts another `turnMs` from now. False if it is this holder's no more. */
+  /** Extends the turn by `turnMs` from now. False if this holder has lost it. */
   turnKeep(turn: Turn, limit?: Limit): Promise<boolean>
-  /** Gives the turn back; the next one is due in `nextInMs`. Changes nothing if it is this holder's no more. */
+  /** Gives the turn back; the next one is due in `nextInMs`. Changes nothing if this holder has lost it. */
   turnEnd(turn: Pick<Turn, 'name' | 'holder'> & { readonly nextInMs: number }, limit?: Limit): Promise<void>
 }
 
 export interface Turn {
   readonly name: string
-  /** A UUID of this turn alone. */
+  /** A UUID of this turn. */
   readonly holder: string
   readonly turnMs: number
 }
 
 export interface TurnTake extends Turn {
-  /** Takes it before it is due, too. */
+  /** Takes it even before it is due. */
   readonly early: boolean
 }
 
-/** `repeated`: this very write was committed before, and its acknowledgement was lost. The transaction it is in must not commit again. */
+/** `repeated`: this same write was committed before, and its acknowledgement was lost. The current transaction must not commit. */
 export type AdvanceResult = 'done' | 'repeated' | 'lost'
 
 export interface StepAdvance {
@@ -323,14 +318,14 @@ export interface StepAdvance {
 }
 
 /**
- * `phase` and `call` have a result. `refused`: a call that the other side turned down for good; the result says why.
- * `intent`: a call that was about to be made; whether it was is not known. `cleared`: it was not, and may be made.
+ * `phase` and `call` have a result. `refused`: a call that the other side refused for good; the result says why.
+ * `intent`: a call about to be made; it may have happened. `cleared`: it did not, and may be made.
  */
 export type StepKind = 'phase' | 'call' | 'refused' | 'intent' | 'cleared'
 
 export interface StepRecord {
   readonly name: string
-  /** The how-manieth step of this life of the key. */
+  /** 1-based position of the step in this life of the key. */
   readonly position: number
   readonly kind: StepKind
   /** JSON, or null for nothing. */
@@ -339,24 +334,24 @@ export interface StepRecord {
 
 export interface StepHistory {
   readonly steps: readonly (StepRecord & { readonly ageMs: number })[]
-  /** How long ago the newest step, or else the key itself, was committed, by the store's clock. */
+  /** Age of the newest step, or else of the key itself, by the store's clock. */
   readonly lastCommitAgeMs: number
 }
 
-/** A side effect that is staged with a phase and delivered later. */
+/** A side effect staged with a phase and delivered later. */
 export interface JobRecord {
   readonly id: string
   readonly name: string
   /** JSON. */
   readonly payload: string
-  /** Jobs of one group are delivered one after the other, in the order in which they were staged. Default: in any order. */
+  /** Jobs of one group are delivered in the order in which they were staged. Default: in any order. */
   readonly group?: string | null
-  /** How long after its staging it may be delivered. Default: at once. */
+  /** Delay between staging and delivery. Default: none. */
   readonly delayMs?: number
 }
 
 export type Resolution =
-  /** The call took effect; `result` is what it would have returned. The operation goes on after it. */
+  /** The call took effect; `result` is what it would have returned. The operation continues after it. */
   | { readonly as: 'happened'; readonly result: string | null }
   /** It did not: the operation makes it (again). */
   | { readonly as: 'did-not-happen' }
@@ -379,13 +374,13 @@ export interface AuditEntry {
 }
 
 export interface KeyClaim extends KeyRef {
-  /** A random token of this claim. The same one again means the same claim; on a new key it becomes the incarnation. */
+  /** A random token of this claim. Repeating it repeats the claim; on a new key it becomes the incarnation. */
   readonly owner: string
   readonly fingerprint: Fingerprint | null
   readonly leaseMs: number
   readonly retention: ResolvedRetention
   readonly afterFailure: AfterFailure
-  /** Kept with the key, so that a worker can run the request again. */
+  /** Stored with the key, so that a worker can run the request again. */
   readonly request: Uint8Array | null
   /** True for a worker, which may execute async keys. */
   readonly worker: boolean
@@ -397,9 +392,9 @@ export type Verdict =
       readonly lease: Lease
       readonly recoveryPoint: string | null
       readonly takenOver: boolean
-      /** How often a worker has taken this life of the key, this time included. */
+      /** How often workers have taken this life of the key, this time included. */
       readonly attempts: number
-      /** The request that this key was first used with, if it was kept. */
+      /** The request that created this key, if it was stored. */
       readonly request: Uint8Array | null
     }
   /** `settled`: this claim found the holder gone and ended the key, because its work must not run again. */
@@ -407,9 +402,9 @@ export type Verdict =
       readonly kind: 'replay'
       readonly state: 'complete' | 'failed'
       readonly answer: Answer
-      /** The life of the key that the answer is of. */
+      /** The life of the key that the answer belongs to. */
       readonly incarnation: string
-      /** How much longer it is kept, by the store's clock. */
+      /** Time until it expires, by the store's clock. */
       readonly expiresInMs: number
       readonly settled?: boolean
     }
@@ -417,10 +412,10 @@ export type Verdict =
   | { readonly kind: 'mismatch'; readonly part: FingerprintPart }
   | { readonly kind: 'parked'; readonly answer: Answer; readonly settled?: boolean }
 
-/** What an enqueue comes to. `enqueued`: the key waits for a worker, and is of this claim's making. */
+/** The result of an enqueue. `enqueued`: the key waits for a worker, and this claim created it. */
 export type EnqueueVerdict = { readonly kind: 'enqueued'; readonly id: string } | Exclude<Verdict, { kind: 'execute' }>
 
-/** A key, and the store's own time when it was looked at. */
+/** A key, and the store's time when it was read. */
 export interface KeySighting {
   readonly record: KeyRecord
   readonly now: number
@@ -430,7 +425,7 @@ export interface LeaseRenewal extends Lease {
   readonly leaseMs: number
 }
 
-/** `busy`: somebody has the row locked just now; nothing was renewed and nothing is lost, ask again. */
+/** `busy`: another session has locked the row; nothing was renewed or lost: retry. */
 export type LeaseStanding = 'renewed' | 'lost' | 'busy'
 
 /** `lost`: another holder has the key, or it is a new incarnation. Nothing was written. */
@@ -450,9 +445,9 @@ export interface KeyFinish {
 export interface KeyRelease {
   readonly lease: Lease
   readonly reason?: string | undefined
-  /** How long workers leave it alone. A client that comes back may take it at once. Default: not at all. */
+  /** How long workers leave it alone. A client may take it at once. Default: 0. */
   readonly dueInMs?: number
-  /** Results that no commit has carried yet: the next holder starts with them. */
+  /** Results not committed yet: the next holder starts with them. */
   readonly steps?: readonly StepRecord[]
 }
 

@@ -1,7 +1,7 @@
 import { type Answer, reply } from './answer.js'
 
 /**
- * The answers that the system itself stores, as problem details (RFC 9457). They say nothing of what was stored or thrown.
+ * The answers that the system itself stores, as problem details (RFC 9457). They reveal nothing that was stored or thrown.
  */
 export const outcomeUnknown: Answer = problem(
   500,
@@ -26,10 +26,10 @@ export const neverStarted: Answer = problem(
   'The request was accepted, but nothing was done before its time was over. Send it again with a new key.',
 )
 
-/** The reason that is noted with a key whose holder went without finishing, releasing or renewing. */
+/** The stored reason for a key whose holder went without finishing, releasing or renewing. */
 export const holderGone = 'the holder stopped without a word'
 
-/** The reason that is noted with a key that nobody came back for. */
+/** The stored reason for an unfinished key past its retention. */
 export const nobodyCame = 'nobody came back for it within its retention'
 
 function problem(status: number, code: string, title: string, detail: string): Answer {

@@ -1,9 +1,9 @@
-/** Enough for any message, and no more than a log line or an error can carry. */
+/** Enough for any message; limits log lines and errors. */
 const longestText = 4_000
 
 /**
- * The message of a thrown value, or else the value as text. It never throws: code that is not ours throws anything, such as
- * `Object.create(null)`, an error whose message is a Symbol, or a proxy that was revoked.
+ * The message of a thrown value, or the value as text. It never throws: foreign code throws anything, such as `Object.create(null)`,
+ * an error whose message is a Symbol, or a revoked proxy.
  */
 export function thrownText(thrown: unknown): string {
   return safely(() => {
@@ -24,7 +24,7 @@ export function isError(thrown: unknown): thrown is Error {
   return safely(() => thrown instanceof Error, false)
 }
 
-/** Reads something of a thrown value, whose getters and traps may throw as well. */
+/** Reads part of a thrown value, whose getters and traps may throw too. */
 export function safely<T>(read: () => T, otherwise: T): T {
   try {
     return read()

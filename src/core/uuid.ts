@@ -1,18 +1,17 @@
 import { randomFillSync } from 'node:crypto'
 
-/** Random bytes for so many at once: to ask for a few takes as long as to ask for many. */
+/** UUIDs per refill: a few random bytes take as long as many. */
 const atOnce = 256
 const random = new Uint8Array(atOnce * 16)
 let used = random.length
 
 const dash = 45
 const digits = [...'0123456789abcdef'].map((digit) => digit.charCodeAt(0))
-/** Where the text is written, with its dashes in place. */
+/** The output buffer, with dashes in place. */
 const text = Buffer.alloc(36, dash)
 
 /**
- * A random UUID, as `crypto.randomUUID()` makes it. That one is put together from twenty small texts, which are ten times the memory of
- * what comes of them, and each request has a UUID.
+ * A random UUID, one for each request. `crypto.randomUUID()` concatenates twenty strings, in ten times the memory of the result.
  */
 export function randomUuid(): string {
   if (used === random.length) {

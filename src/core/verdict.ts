@@ -3,14 +3,14 @@ import type { Decision } from './decision.js'
 import type { KeyRecord } from './record.js'
 import type { Verdict } from './store.js'
 
-/** The decisions that change nothing: what they come to can be read off the record. */
+/** The decisions that change nothing: their verdict can be read off the record. */
 export type Report = Extract<Decision, { do: 'replay' | 'report-mismatch' | 'report-parked' | 'report-in-progress' }>
 
 type Known = Pick<KeyRecord, 'state' | 'answer' | 'incarnation' | 'expiresAt'>
 
-/** `now` is the store's own, at which it decided. */
+/** `now` is the store's time of the decision. */
 export function report(record: Known | undefined, decision: Report, now: number): Exclude<Verdict, { kind: 'execute' }> {
-  // Of a key that is not there, workers are told that it is somebody else's business.
+  // `record` may be undefined here: workers do not create keys.
   if (decision.do === 'report-in-progress') return { kind: 'in-progress', retryAfterMs: decision.retryAfterMs }
   if (decision.do === 'report-mismatch') return { kind: 'mismatch', part: decision.part }
   const { state, answer, incarnation, expiresAt } = record as Known
@@ -24,7 +24,7 @@ export function execute({ tenant, id, incarnation, fence, owner, recoveryPoint, 
   return { kind: 'execute', lease: { tenant, id, incarnation, fence, owner }, recoveryPoint, takenOver: fence > 1, attempts, request }
 }
 
-/** True for a decision that changes nothing, and so can be told without acting on it. */
+/** True for a decision that changes nothing. */
 export function isReport(decision: Decision): decision is Report {
   return decision.do === 'replay' || decision.do.startsWith('report-')
 }

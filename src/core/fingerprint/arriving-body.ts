@@ -5,13 +5,13 @@ interface Hash {
   digest(encoding: 'binary'): string
 }
 
-/** A body that is hashed while it arrives, so that a large one does not hold up the process when it is whole. */
+/** A body that is hashed as it arrives, so that a large one does not block the process at its end. */
 export class ArrivingBody {
   readonly #hash: Hash
   readonly #gathered: ByteBlocks
   #digest: string | undefined
 
-  /** `by`: what the hash was made with, by which a fingerprinter knows whether it is of use. */
+  /** `by`: the settings of the hash, by which a fingerprinter knows whether it can use it. */
   constructor(
     readonly by: object,
     hash: Hash,
@@ -20,7 +20,7 @@ export class ArrivingBody {
     this.#gathered = new ByteBlocks((block) => hash.update(block))
   }
 
-  /** The piece must not change any more. */
+  /** The caller must not change the piece afterwards. */
   add(piece: Uint8Array): void {
     this.#gathered.add(piece)
   }
@@ -33,7 +33,7 @@ export class ArrivingBody {
     return this.#gathered.bytes()
   }
 
-  /** Of what has arrived, with a character for each byte; nothing may follow it. */
+  /** The digest so far, one character per byte; nothing may be added after it. */
   digest(): string {
     this.#gathered.blocks()
     this.#digest ??= this.#hash.digest('binary')

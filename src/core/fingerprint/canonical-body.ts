@@ -6,9 +6,9 @@ import type { ExcludedMembers } from './exclusions.js'
 import { scanInTurns, workPerTurn } from './scan-in-turns.js'
 
 /**
- * The bytes that stand for a body, in pieces. They begin with how they were made, so that bodies made in different ways are never equal:
- * `json` is RFC 8785. `bytes` are all others, and also JSON that parsing would change, that is not valid or not in UTF-8, or that is
- * nested absurdly deep: then only the very same bytes are equal. `text` has no UTF-8 form.
+ * The canonical bytes of a body, in pieces. They begin with the form, so that bodies of different forms are never equal. `json` is RFC 8785.
+ * `bytes` are all others, including JSON that parsing would change, that is invalid, not UTF-8, or nested too deep: these match only byte
+ * for byte. `text` has no UTF-8 form.
  */
 export type CanonicalBody = readonly Uint8Array[]
 
@@ -18,13 +18,13 @@ const [nonePrefix, jsonPrefix, bytesPrefix, textPrefix] = [bodyPrefix('none'), b
 const none: CanonicalBody = [nonePrefix]
 const loneSurrogate = /\p{Surrogate}/u
 
-/** A body, or a value that was parsed already, where nobody kept the bytes: what its parser dropped cannot be seen any more. */
+/** A body, or a parsed value whose bytes are gone: what its parser dropped is lost. */
 export interface BodyOrValue {
   readonly body?: Uint8Array | string | undefined
   readonly value?: unknown
 }
 
-/** It is valid until the next call: many share a buffer. */
+/** Valid until the next call: the buffer is shared. */
 export function canonicalBody(given: BodyOrValue, mediaType: string, excluded: ExcludedMembers): CanonicalBody {
   const canonical = begun(given, mediaType, excluded)
   if (!(canonical instanceof JsonBody)) return canonical
@@ -32,7 +32,7 @@ export function canonicalBody(given: BodyOrValue, mediaType: string, excluded: E
   return canonical.result
 }
 
-/** The same; what takes long is left to later turns of the event loop, and then stays valid. */
+/** The same; long work is left to later turns of the event loop, and its result stays valid. */
 export function canonicalBodyInTurns(
   given: BodyOrValue,
   mediaType: string,
@@ -43,7 +43,7 @@ export function canonicalBodyInTurns(
   return canonical.advance() ? canonical.result : canonical.resultLater()
 }
 
-/** Whether nothing that this JSON says is lost when it is parsed. */
+/** Whether parsing this JSON loses nothing. */
 export function hasCanonicalJson(text: string): boolean {
   return canonicalBody({ body: text }, 'application/json', [])[0] !== bytesPrefix
 }
@@ -55,7 +55,7 @@ function begun({ body, value }: BodyOrValue, mediaType: string, excluded: Exclud
     throw new OncekeyError('fingerprint_input_invalid', 'The body to fingerprint is a text or a Uint8Array; pass a parsed one as `value`.')
   }
   if (body.length === 0) return none
-  // An encoder would make the same bytes of different ones.
+  // UTF-8 would make the same bytes of different lone surrogates.
   if (typeof body === 'string' && loneSurrogate.test(body)) return [textPrefix, Buffer.from(body, 'utf16le')]
   const bytes = typeof body === 'string' ? Buffer.from(body) : body
   return isUtf8Json(mediaType) ? new JsonBody(bytes, excluded) : [bytesPrefix, bytes]
@@ -68,7 +68,7 @@ const notJson = (cause: unknown) =>
         cause,
       })
 
-/** Larger bodies have buffers that are not kept. */
+/** Larger bodies get their own buffers, which are not kept. */
 const mostShared = 1 << 16
 
 let shared = new CanonicalScan()
@@ -95,7 +95,7 @@ class JsonBody {
   async resultLater(): Promise<CanonicalBody> {
     if (this.#scan === shared) shared = new CanonicalScan()
     await scanInTurns(this.#scan)
-    // As long as it is, without the scan's room.
+    // Copied, without the scan's spare room.
     return this.result.map((piece) => (piece === this.#bytes ? piece : new Uint8Array(piece)))
   }
 }

@@ -1,12 +1,12 @@
 const [plus, minus, dot, zero, nine, letterE] = [43, 45, 46, 48, 57, 101]
 
-/** Decimals of up to 15 digits all survive the way through a double. */
+/** Decimals of up to 15 digits survive conversion to a double. */
 const alwaysExact = 15
 
-/** No double needs more characters than this in plain notation; longer ones are not worth looking at. */
+/** No double needs more characters than this in plain notation; longer numbers are refused. */
 const longestNumber = 400
 
-/** Where a number ends that is exact and canonical as it is; -1 for any other, and for what is none. */
+/** The end of a number that is exact and canonical as written; -1 for any other, and for no number. */
 export function endOfUsualNumber(bytes: Uint8Array, start: number): number {
   const whole = bytes[start] === minus ? start + 1 : start
   const point = endOfWhole(bytes, whole)
@@ -14,13 +14,13 @@ export function endOfUsualNumber(bytes: Uint8Array, start: number): number {
   let end = point
   if (point > 0 && bytes[point] === dot) {
     end = endOfDigits(bytes, point + 1)
-    // Zeros at the end go, and what is less than a millionth gets an exponent.
+    // Trailing zeros are not canonical, and numbers below a millionth need an exponent.
     if (bytes[end - 1] === zero || end === point + 1 || (isLessThanOne && end - point > 6)) return -1
   } else if (isLessThanOne && whole > start) return -1
   return end - start > alwaysExact || isLetterE(bytes[end]) ? -1 : end
 }
 
-/** Where the number ends that begins there; -1 if it is none. */
+/** The end of the number that starts here; -1 if there is none. */
 export function endOfNumber(bytes: Uint8Array, start: number): number {
   let end = endOfWhole(bytes, bytes[start] === minus ? start + 1 : start)
   if (end > 0 && bytes[end] === dot) end = endOfSome(bytes, end + 1)
@@ -28,7 +28,7 @@ export function endOfNumber(bytes: Uint8Array, start: number): number {
   return endOfSome(bytes, bytes[end + 1] === plus || bytes[end + 1] === minus ? end + 2 : end + 1)
 }
 
-/** One digit or more, a zero only alone. */
+/** One digit or more, without leading zeros. */
 function endOfWhole(bytes: Uint8Array, start: number): number {
   const end = endOfSome(bytes, start)
   return bytes[start] === zero && end > start + 1 ? -1 : end
@@ -47,7 +47,7 @@ function endOfDigits(bytes: Uint8Array, start: number): number {
 
 const isLetterE = (byte: number | undefined) => byte !== undefined && (byte | 32) === letterE
 
-/** How `JSON.stringify` writes the number that stands there; null if no double is exactly it. */
+/** The number as `JSON.stringify` writes it; null if no double equals it. */
 export function canonicalNumber(bytes: Uint8Array, start: number, end: number): string | null {
   if (end - start > longestNumber) return null
   let token = ''
@@ -58,7 +58,7 @@ export function canonicalNumber(bytes: Uint8Array, start: number, end: number): 
   return isExact || (Number.isFinite(value) && decimal(token) === decimal(text)) ? text : null
 }
 
-/** One spelling for each decimal number: sign, digits without outer zeros, power of ten. */
+/** A unique spelling of each decimal number: sign, digits without outer zeros, power of ten. */
 function decimal(token: string): string {
   const [, sign = '', whole = '', fraction = '', exponent = '0'] = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([-+]?\d+))?$/.exec(token) ?? []
   const digits = (whole + fraction).replace(/^0+/, '')

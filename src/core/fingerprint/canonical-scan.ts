@@ -7,23 +7,23 @@ import { OpenMembers } from './open-members.js'
 
 const maxDepth = 256
 
-/** What comes next. From `done` on there is nothing more. */
+/** The next state. `done` and `refused` are final. */
 const [value, name, afterValue, insideValue, insideName, ordering, done, refused] = [0, 1, 2, 3, 4, 5, 6, 7]
 
 const [quote, backslash, comma, colon, minus, zero, nine] = [34, 92, 44, 58, 45, 48, 57]
 const [letterF, letterT, letterU] = [102, 116, 117]
 const [openBrace, closeBrace, openBracket, closeBracket] = [123, 125, 91, 93]
 
-/** An unusual number takes about as long as so many bytes. */
+/** Cost of an unusual number, in bytes scanned. */
 const unusualNumberWork = 300
 
 /**
- * Writes the canonical form of a JSON text (RFC 8785) in one pass over its bytes, in as many slices as it takes. What is read is copied
- * to the output in its canonical spelling; when an object ends whose members are out of order, their bytes are put in order there.
+ * Writes the canonical form of a JSON text (RFC 8785) in one pass over its bytes, in slices. Input is copied to the output in its canonical
+ * spelling; at the end of an object whose members are out of order, their bytes are sorted in place.
  *
- * It refuses what is not JSON, and what `JSON.parse` would change, because two texts that differ would come out equal: members named
- * twice (the last one wins) and numbers without an exact double (9007199254740993 becomes …992). It also refuses nesting beyond
- * `maxDepth`, and halves of surrogate pairs, which have no UTF-8 form.
+ * It refuses invalid JSON, and JSON that `JSON.parse` would change, because two different texts would become equal: duplicate members (the
+ * last one wins) and numbers without an exact double (9007199254740993 becomes …992). It also refuses nesting beyond `maxDepth`, and lone
+ * surrogates, which have no UTF-8 form.
  */
 export class CanonicalScan {
   #state = refused
@@ -32,15 +32,15 @@ export class CanonicalScan {
   /** Where the slice ends. Work other than reading moves it closer. */
   #pause = 0
   #out: Buffer = Buffer.alloc(0)
-  /** Bytes written. Behind them is always room for what is still to be read, and then for a copy of all of it. */
+  /** Bytes written. Behind them is always room for the rest of the input and a copy of it. */
   #to = 0
   #depth = 0
   readonly #members = new OpenMembers()
-  /** By depth: where the content begins in the output. */
+  /** By depth: start of the content in the output. */
   readonly #begins = new Int32Array(maxDepth + 1)
   /** By depth: the object's first member; in an array -1 for the first element, -2 for the second, … */
   readonly #firsts = new Int32Array(maxDepth + 1)
-  /** By depth: 1 if members have to be moved, or left out. */
+  /** By depth: 1 if members have to be moved or left out. */
   readonly #isToOrder = new Uint8Array(maxDepth + 1)
   readonly #excluded: ExcludedMembers[] = []
   #ordering: Iterator<undefined, number> | undefined
@@ -50,7 +50,7 @@ export class CanonicalScan {
   begin(bytes: Uint8Array, prefix: Uint8Array, excluded: ExcludedMembers): void {
     this.#state = isUtf8(bytes) ? value : refused
     this.#bytes = bytes
-    // A byte order mark is not part of the text.
+    // Skip a byte order mark.
     this.#at = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0
     this.#to = 0
     this.#makeRoom(prefix.length)
@@ -61,7 +61,7 @@ export class CanonicalScan {
     this.#hasHalves = false
   }
 
-  /** True if it has ended. One unit of work is about what a byte takes. */
+  /** True when ended. One unit of work is about the cost of a byte. */
   advance(work: number): boolean {
     this.#pause = this.#at + work
     while (this.#state < done) {
@@ -71,15 +71,15 @@ export class CanonicalScan {
     return true
   }
 
-  /** Null if it was refused. It is valid until the next `begin()`. */
+  /** Null if refused. Valid until the next `begin()`. */
   get result(): Uint8Array | null {
     if (this.#state !== done) return null
     const result = this.#out.subarray(0, this.#to)
-    // What is left out may have had some.
+    // Excluded members may have had them.
     return this.#hasHalves && !isUtf8(result) ? null : result
   }
 
-  /** Every step returns what comes next. */
+  /** Returns the next state. */
   #step(): number {
     switch (this.#state) {
       case value:
@@ -97,7 +97,7 @@ export class CanonicalScan {
     }
   }
 
-  /** The next byte that is no white space, or -1. */
+  /** The next byte that is not white space, or -1. */
   #next(): number {
     const bytes = this.#bytes
     for (let at = this.#at; at < bytes.length; at += 1) {
@@ -111,7 +111,6 @@ export class CanonicalScan {
     return -1
   }
 
-  /** Copies the byte that was read. */
   #copy(byte: number): void {
     this.#at += 1
     this.#out[this.#to++] = byte
@@ -154,7 +153,7 @@ export class CanonicalScan {
     return isObject ? name : value
   }
 
-  /** Of the value that begins here. */
+  /** The exclusions within the value that begins here. */
   #excludedHere(): ExcludedMembers {
     const around = this.#excluded[this.#depth] as ExcludedMembers
     if (around.length === 0 || this.#depth === 0) return around
@@ -171,7 +170,7 @@ export class CanonicalScan {
     return this.#text(insideName)
   }
 
-  /** To the end of the text, or of the slice. */
+  /** Up to the end of the string, or of the slice. */
   #text(state: number): number {
     const bytes = this.#bytes
     const out = this.#out
@@ -200,7 +199,7 @@ export class CanonicalScan {
     return state === insideName ? this.#endName() : afterValue
   }
 
-  /** False if it is none. */
+  /** False if it is invalid. */
   #escape(): boolean {
     const codePoint = codePointAt(this.#bytes, this.#at)
     if (codePoint < 0) return false
@@ -286,7 +285,7 @@ export class CanonicalScan {
     return ordering
   }
 
-  /** -1: it could not be put in order. */
+  /** -1: the members have no order, because two are equal. */
   #closeAt(end: number): number {
     if (end < 0) return refused
     this.#to = end

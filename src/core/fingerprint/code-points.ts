@@ -10,7 +10,7 @@ for (let digit = 0; digit < 16; digit += 1) {
   hexDigits[digit.toString(16).toUpperCase().charCodeAt(0)] = digit
 }
 
-/** What the JSON escape at `at` stands for, of two escapes that are a surrogate pair; -1 if it is none. */
+/** The code point of the JSON escape at `at`, or of a surrogate pair of escapes; -1 if it is invalid. */
 export function codePointAt(bytes: Uint8Array, at: number): number {
   if (at + 1 >= bytes.length) return -1
   if (bytes[at + 1] !== letterU) return escapes[bytes[at + 1] as number] as number
@@ -27,7 +27,7 @@ function unitAt(bytes: Uint8Array, at: number): number {
   return (a | b | c | d) < 0 ? -1 : (a << 12) | (b << 8) | (c << 4) | d
 }
 
-/** As canonical JSON has it: escaped where it must be, else as UTF-8, of which half a surrogate pair makes three wrong bytes. */
+/** In canonical JSON: escaped where required, else UTF-8. Half a surrogate pair becomes three invalid bytes. */
 export function writeCodePoint(out: Uint8Array, to: number, codePoint: number): number {
   let at = to
   const put = (byte: number) => {
@@ -51,5 +51,5 @@ export function writeCodePoint(out: Uint8Array, to: number, codePoint: number): 
   return at
 }
 
-/** Of each ASCII character inside a JSON text. */
+/** The JSON spelling of each ASCII character. */
 const spellings = Array.from({ length: 0x80 }, (_, code) => Buffer.from(JSON.stringify(String.fromCharCode(code)).slice(1, -1)))

@@ -20,12 +20,12 @@ export function checkPointers(pointers: readonly string[]): readonly string[] {
   return pointers
 }
 
-/** What pointers lead to, step by step. */
+/** A tree of the excluded pointers. */
 export type ExcludedMembers = readonly {
   readonly name: string
-  /** As canonical JSON has it. */
+  /** As in canonical JSON. */
   readonly quotedName: Uint8Array
-  /** Whether the member itself is left out, not only some of what is in it. Elements are not: that would move the others. */
+  /** Whether the member itself is left out, not only some of its content. Elements are not: that would move the others. */
   readonly isWhole: boolean
   readonly inside: ExcludedMembers
 }[]
@@ -53,7 +53,7 @@ export function withoutParameters(query: string, names: readonly string[]): stri
 }
 
 function parameterName(pair: string): string {
-  // The ampersand keeps a leading question mark from being taken for the beginning of the query.
+  // The ampersand keeps a leading question mark as part of the name.
   return [...new URLSearchParams(`&${pair}`).keys()][0] ?? ''
 }
 

@@ -13,9 +13,9 @@ import {
 
 export type { FingerprintPart, FingerprintRequest, ReceivedRequest } from './version-1.js'
 
-/** What a request asked for, in a few bytes, ready to be compared with what its key was first used for. */
+/** What a request asks for, in a few bytes, to compare with the request that created its key. */
 export interface Fingerprint {
-  /** To be stored with the key: the newest version, under the current secret. */
+  /** The bytes to store: newest version, current secret. */
   readonly bytes: Uint8Array
   /** The first part in which this request differs from a stored fingerprint of any version, or null if they are equal. */
   differenceFrom(stored: Uint8Array): FingerprintPart | null
@@ -23,36 +23,38 @@ export interface Fingerprint {
 
 export interface Fingerprinter {
   (request: ReceivedRequest): Fingerprint
-  /** The same at once for most requests; a body that takes longer than about two milliseconds is left to later turns of the event loop. */
+  /** Synchronous for most requests; a body that takes over about two milliseconds is left to later turns of the event loop. */
   inTurns(request: ReceivedRequest): Fingerprint | Promise<Fingerprint>
-  /** For a body of this media type that is to be hashed while it arrives; undefined for JSON, which is compared when it is whole. */
+  /** A hash for a body of this media type, updated as it arrives; undefined for JSON, which is compared when complete. */
   arriving(mediaType: string): ArrivingBody | undefined
 }
 
 export interface FingerprintSecret {
-  /** Kept, hashed to four bytes, in front of each fingerprint, so that it can be compared after a rotation. */
+  /** Stored, hashed to four bytes, in front of each fingerprint, so that it can be compared after a rotation. */
   readonly id: string
   readonly secret: string | Uint8Array
 }
 
 export interface FingerprintOptions {
   /**
-   * Secrets for HMAC-SHA-256; the first one signs, the others are for comparing what was stored before a rotation. Without
-   * any, fingerprints are plain hashes, and somebody who reads the table can test guesses of what a body said. Default none.
+   * Secrets for HMAC-SHA-256; the first one signs, the others verify what was stored before a rotation. Without any, fingerprints are plain
+   * hashes, and anyone who can read the table can test guesses of a body. Default none.
    */
   secrets?: readonly FingerprintSecret[]
-  /** Parts that may differ between honest retries. A change of this list makes retries of older keys mismatch, and body members are only
-   * found in JSON that is compared by its meaning. Default none. */
+  /**
+   * Parts that may differ between honest retries. Changing this list makes retries of older keys mismatch. Body members are found only in
+   * JSON that is compared by meaning. Default none.
+   */
   exclude?: Exclusions
 }
 
-/** A header of version and secret id leads every fingerprint; what follows is the version's own. */
+/** Every fingerprint starts with version and secret id; the rest depends on the version. */
 const headerLength = 5
 const noSecretId = new Uint8Array(4)
 
 const knownVersions: ReadonlyMap<number, FingerprintVersion> = new Map([[fingerprintV1.number, fingerprintV1]])
 
-/** Makes the function that takes requests' fingerprints. `versions` is for tests of an upgrade: the last one is current. */
+/** Makes the fingerprinter. `versions` is for tests of an upgrade: the last one is current. */
 export function createFingerprinter(
   { secrets = [], exclude = {} }: FingerprintOptions = {},
   versions: ReadonlyMap<number, FingerprintVersion> = knownVersions,
@@ -82,10 +84,10 @@ export function createFingerprinter(
   const arriving = (mediaType: string) => versionNow().arriving?.(mediaType, settingsNow())
 
   function difference({ bytes, request, body }: Taken, stored: Uint8Array): FingerprintPart | null {
-    // Made in the same way, as nearly all are: then the version and the secret's id in front are the same.
+    // Usually version and secret are the same.
     const isAlike = areEqual(bytes, stored, 0, headerLength)
     const number = stored[0] ?? 0
-    // Another version may see another meaning.
+    // Another version may canonicalise differently.
     const known = number === currentVersion ? body : undefined
     const own = isAlike ? bytes : compute(request, known, number, hex(stored.subarray(1, headerLength)))
     const version = versions.get(own[0] as number) as FingerprintVersion
@@ -97,18 +99,18 @@ export function createFingerprinter(
 
   function inTurns(request: ReceivedRequest): Fingerprint | Promise<Fingerprint> {
     const body = versionNow().readBody?.(request, settingsNow())
-    // Not `instanceof`: some replace the global Promise.
+    // Not `instanceof`: some applications replace the global Promise.
     if (!body || !('then' in body)) return new TakenFingerprint({ bytes: take(request, body), request }, difference)
     return body.then((later) => new TakenFingerprint({ bytes: take(request, later), request, body: later }, difference))
   }
   return Object.assign(takeFingerprint, { inTurns, arriving })
 }
 
-/** What is kept of a request, because what was stored may have been made in another way than `bytes`. */
+/** The request, in case the stored fingerprint is of another version or secret than `bytes`. */
 interface Taken {
   readonly bytes: Uint8Array
   readonly request: ReceivedRequest
-  /** If it took long. */
+  /** If it took several turns. */
   readonly body?: ReadBody
 }
 

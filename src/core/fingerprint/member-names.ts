@@ -1,8 +1,8 @@
 const [quote, backslash, letterU] = [34, 92, 117]
 
 /**
- * Two canonical names, each given by where its opening quote is, in the order of their UTF-16 code units. That of their bytes is the
- * same, with two exceptions: U+E000 to U+FFFF come after surrogate pairs, and an escape counts as the character that it stands for.
+ * Compares two canonical names, given by the position of their opening quotes, by UTF-16 code units. Byte order is the same with two
+ * exceptions: U+E000 to U+FFFF come after surrogate pairs, and an escape counts as its character.
  */
 export function compareNames(out: Uint8Array, one: number, other: number): number {
   for (let at = 1; ; at += 1) {
@@ -16,7 +16,7 @@ export function compareNames(out: Uint8Array, one: number, other: number): numbe
   }
 }
 
-/** The byte is the first one that differs. A quote that is not escaped is the end. */
+/** Rank of the first differing byte. An unescaped quote is the end. */
 function rank(out: Uint8Array, at: number): number {
   const byte = out[at] as number
   if (byte === quote) return -1
@@ -24,7 +24,7 @@ function rank(out: Uint8Array, at: number): number {
   return byte === 0xee || byte === 0xef ? byte + 16 : byte
 }
 
-/** The character that stands for itself behind a backslash, or \b, \t, \n, \f, \r, or \u00 and two digits. */
+/** The escaped character: one that stands for itself behind a backslash, or \b, \t, \n, \f, \r, or \u00 and two digits. */
 function escaped(out: Uint8Array, at: number): number {
   const byte = out[at] as number
   if (byte === letterU) return 16 * ((out[at + 3] as number) - 48) + Number.parseInt(String.fromCharCode(out[at + 4] as number), 16)
@@ -35,7 +35,7 @@ const shortEscapes: ReadonlyMap<number, number> = new Map(
   [...'\b\t\n\f\r'].map((text, index) => ['btnfr'.charCodeAt(index), text.charCodeAt(0)]),
 )
 
-/** Whether the canonical name whose opening quote is at `start` is this one, which is given with its quotes. */
+/** Whether the canonical name with its opening quote at `start` equals `quotedName`. */
 export function isNamed(out: Uint8Array, start: number, quotedName: Uint8Array): boolean {
   for (let index = 0; index < quotedName.length; index += 1) if (out[start + index] !== quotedName[index]) return false
   return true

@@ -1,6 +1,6 @@
 import type { CanonicalScan } from './canonical-scan.js'
 
-/** Two milliseconds or so. Higher: others wait longer. Lower: more bodies take more than one turn. */
+/** About two milliseconds. Higher: others wait longer. Lower: more bodies take more than one turn. */
 export const workPerTurn = 400_000
 
 interface Waiting {
@@ -9,13 +9,9 @@ interface Waiting {
   reject(error: unknown): void
 }
 
-/** At most one for each request that was read. */
 const waiting: Waiting[] = []
 
-/**
- * Ends a scan that takes longer than others should wait. However many there are, one of them goes on in each turn of the event loop, and
- * for one slice.
- */
+/** Completes a long scan. Of all waiting scans, one advances by one slice in each turn of the event loop. */
 export function scanInTurns(scan: CanonicalScan): Promise<void> {
   return new Promise((resolve, reject) => {
     if (waiting.push({ scan, resolve, reject }) === 1) setImmediate(takeTurn)
@@ -28,7 +24,7 @@ function takeTurn(): void {
     if (next.scan.advance(workPerTurn)) next.resolve()
     else waiting.push(next)
   } catch (error) {
-    // There is no memory for it.
+    // Out of memory.
     next.reject(error)
   }
   if (waiting.length > 0) setImmediate(takeTurn)

@@ -1,6 +1,6 @@
 type Compare = (one: number, other: number) => number
 
-/** The numbers below `count` in this order, or null if two are equal. It yields where `isToPauseAfter()` says so of a number compared. */
+/** The numbers below `count`, sorted, or null if two are equal. It yields where `isToPauseAfter()` says so of a compared number. */
 export function* sortedInSlices(
   count: number,
   compare: Compare,

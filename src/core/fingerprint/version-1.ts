@@ -4,36 +4,35 @@ import { ArrivingBody } from './arriving-body.js'
 import { type BodyOrValue, bodyPrefix, type CanonicalBody, canonicalBody, canonicalBodyInTurns } from './canonical-body.js'
 import { type ExcludedMembers, withoutParameters } from './exclusions.js'
 
-/** In this order they are compared, so a request that differs in several parts names the outermost. */
+/** Compared in this order, so a request that differs in several parts names the outermost. */
 const fingerprintParts = ['method', 'path', 'query', 'mediaType', 'body'] as const
 
 export type FingerprintPart = (typeof fingerprintParts)[number]
 
-/** A request, as far as it says what is to be done. What is left out counts as empty. */
+/** The parts of a request that say what to do. An absent part counts as empty. */
 export interface FingerprintRequest {
   method?: string
   path?: string
   /** The raw query string, with or without its question mark. */
   query?: string
-  /** The `Content-Type`; case and parameters do not count, but for a charset: see `body`. */
+  /** The `Content-Type`. Case and parameters are ignored, except a charset: see `body`. */
   mediaType?: string
-  /** The raw body. JSON (by its media type) in UTF-8 is compared by meaning, all else byte by byte. */
+  /** The raw body. UTF-8 JSON (by media type) is compared by meaning, all else byte by byte. */
   body?: Uint8Array | string
-  /** Instead of `body`: a value that is JSON already, such as a message or an operation's input. */
+  /** Instead of `body`: a parsed value, such as a message or an operation's input. */
   value?: unknown
 }
 
-/** As adapters have it. */
+/** The form adapters use. */
 export interface ReceivedRequest extends FingerprintRequest {
-  /** Instead of `body`: one that was hashed while it arrived. */
+  /** Instead of `body`: one that was hashed as it arrived. */
   arrived?: ArrivingBody
 }
 
-/** What fingerprints are taken with. */
 export interface FingerprintSettings {
   readonly secret: Uint8Array | null
   readonly exclusions: { readonly body: ExcludedMembers; readonly query: readonly string[] }
-  /** The digests in front of a body's, of requests that come again and again, by their path. */
+  /** Cached digests of all parts but the body, by path. */
   readonly known: Map<string, readonly KnownDigests[]>
 }
 
@@ -46,24 +45,24 @@ interface KnownDigests {
 
 export interface ReadBody {
   readonly canonical: CanonicalBody
-  /** Of a large one, and the settings that it was made with. */
+  /** The digest of a large body, and the settings it was made with. */
   readonly hashed?: { readonly by: FingerprintSettings; readonly digest: string }
 }
 
-/** One way of taking fingerprints. Old ones stay, so that what they stored can still be compared. */
+/** A fingerprint format. Old versions stay, so that stored fingerprints can be compared. */
 export interface FingerprintVersion {
   readonly number: number
-  /** With `room` for so many bytes in front, which are the caller's to fill. `body`: what `readBody()` made, if it was asked. */
+  /** Reserves `room` bytes in front for the caller. `body`: the result of `readBody()`, if called. */
   compute(request: ReceivedRequest, settings: FingerprintSettings, room?: number, body?: ReadBody): Uint8Array
-  /** What takes long of `compute()`, in later turns of the event loop if it takes too long for one. */
+  /** The slow part of `compute()`, spread over turns of the event loop if it is too long for one. */
   readBody?(request: ReceivedRequest, settings: FingerprintSettings): ReadBody | Promise<ReadBody> | undefined
-  /** For a body of this media type that is hashed while it arrives; undefined where all of it has to be there first. */
+  /** A hash for a body of this media type, updated as it arrives; undefined where the body must be complete first. */
   arriving?(mediaType: string, settings: FingerprintSettings): ArrivingBody | undefined
-  /** Of what stands behind the first `room` bytes of both. */
+  /** Compares what follows the first `room` bytes. */
   difference(own: Uint8Array, stored: Uint8Array, room?: number): FingerprintPart | null
 }
 
-/** 16 bytes over everything decide; 4 bytes for each part only name the part that differs. */
+/** 16 bytes over everything decide; 4 bytes per part only name the part that differs. */
 const wholeLength = 16
 const partLength = 4
 
@@ -78,15 +77,15 @@ export const fingerprintV1 = {
     const mediaType = mediaTypeEssence(request.mediaType ?? '')
     const asked = withoutParameters(query.startsWith('?') ? query.slice(1) : query, exclusions.query)
     const inFront = digestsInFront(settings, method.toUpperCase(), path, asked, mediaType)
-    // Before the buffer is used: a `toJSON` in a value may take a fingerprint of its own.
+    // Before the shared buffer is used: a `toJSON` in a value may take another fingerprint.
     const body = bodyDigest(request, settings, read)
     allDigests.set(inFront, wholePrefix.length)
     allDigests.write(body, wholePrefix.length + inFront.length, 'latin1')
     const whole = digest(secret, allDigests)
-    // Of the buffers that Node has ready: an array of its own would take twice as much. All of it is written.
+    // From Node's buffer pool: a new array would take twice as long. All of it is overwritten.
     const computed = Buffer.allocUnsafe(room + wholeLength + fingerprintParts.length * partLength)
     let at = room
-    // Byte by byte: to name these few with views of the buffer would take more memory than all the rest.
+    // Byte by byte: views of the buffer would take more memory than all the rest.
     for (let index = 0; index < wholeLength; index += 1) computed[at++] = whole.charCodeAt(index)
     for (let part = 0; part < fingerprintParts.length; part += 1) {
       const from = wholePrefix.length + part * digestLength
@@ -114,14 +113,14 @@ export const fingerprintV1 = {
     return fingerprintParts.find(differs) ?? 'body'
   },
 
-  /** Four bytes that stand for a secret's id; never all zero, which says "no secret". */
+  /** Four bytes for a secret's id; never all zero, which means "no secret". */
   secretId(id: string): Uint8Array {
     const bytes = Buffer.from(digest(null, `secret-id:${id}`), 'latin1').subarray(0, 4)
     return bytes.some((byte) => byte !== 0) ? bytes : Uint8Array.of(0, 0, 0, 1)
   },
 } as const satisfies FingerprintVersion & { secretId(id: string): Uint8Array }
 
-/** Byte by byte: a view of a buffer takes longer than to look at these few. */
+/** Byte by byte: creating a view takes longer. */
 export function areEqual(one: Uint8Array, other: Uint8Array, from: number, length: number): boolean {
   for (let at = from; at < from + length; at += 1) if (one[at] !== other[at]) return false
   return true
@@ -129,7 +128,7 @@ export function areEqual(one: Uint8Array, other: Uint8Array, from: number, lengt
 
 const digestLength = 32
 const wholePrefix = Buffer.from('v1:')
-/** What the whole is a digest of. One for all requests: it is written and read without a pause. */
+/** The input of the whole digest. Shared by all requests: written and read synchronously. */
 const allDigests = Buffer.concat([wholePrefix, Buffer.alloc(fingerprintParts.length * digestLength)])
 
 function bodyDigest(request: ReceivedRequest, settings: FingerprintSettings, read: ReadBody | undefined): string {
@@ -142,7 +141,7 @@ function bodyDigest(request: ReceivedRequest, settings: FingerprintSettings, rea
   return hash.digest('binary')
 }
 
-/** Ten milliseconds or so where the processor has no instructions for SHA-256. */
+/** About ten milliseconds on a processor without SHA-256 instructions. */
 const hashedPerTurn = 4_000_000
 
 async function hashedInTurns(canonical: CanonicalBody, by: FingerprintSettings): Promise<ReadBody> {
@@ -158,18 +157,18 @@ async function hashedInTurns(canonical: CanonicalBody, by: FingerprintSettings):
 
 const bodyOf = ({ body, arrived, value }: ReceivedRequest): BodyOrValue => ({ body: arrived ? arrived.bytes() : body, value })
 
-/** No bytes are no body; and what was hashed with other settings, or as something else than it is, has to be hashed again. */
+/** An empty body is no body; a hash with other settings, or of a JSON body, cannot be used. */
 function isHashed(request: ReceivedRequest, settings: FingerprintSettings): request is ReceivedRequest & { arrived: ArrivingBody } {
   const { arrived, mediaType = '' } = request
   return arrived !== undefined && arrived.length > 0 && arrived.by === settings && !isUtf8Json(mediaType)
 }
 
-/** Too many, or too long, and they would be a burden. */
+/** Limits of the cache. */
 const mostKnown = 1_000
 const mostKnownOfPath = 8
 const longestKnown = 512
 
-/** Of all parts but the body. They are known from requests before it more often than not: then one look replaces four digests. */
+/** The digests of all parts but the body. Most are cached from earlier requests: one lookup replaces four digests. */
 function digestsInFront(
   { secret, known }: FingerprintSettings,
   method: string,
@@ -183,7 +182,7 @@ function digestsInFront(
   const digests = Buffer.from(parts.map((text, index) => digest(secret, `${fingerprintParts[index]}:${text}`)).join(''), 'latin1')
   if (method.length + path.length + query.length + mediaType.length > longestKnown) return digests
   if (known.size >= mostKnown) known.clear()
-  // The oldest goes first: a path may have any number of queries.
+  // Drops the oldest: a path may have any number of queries.
   const newest = { method: copyOf(method), query: copyOf(query), mediaType: copyOf(mediaType), digests }
   known.set(copyOf(path), [...ofPath.slice(1 - mostKnownOfPath), newest])
   return digests
@@ -191,5 +190,5 @@ function digestsInFront(
 
 const none: readonly KnownDigests[] = []
 
-/** A text that is part of a longer one, such as a header with its parameters, keeps all of that in memory. */
+/** A substring, such as one of a header, keeps the whole string in memory. */
 const copyOf = (text: string) => Buffer.from(text, 'utf16le').toString('utf16le')

@@ -6,22 +6,21 @@ type Replay = Extract<Verdict, { kind: 'replay' }>
 
 interface Entry {
   readonly replay: Replay
-  /** What the request asked that was given this answer. Null: nothing was compared. */
+  /** The fingerprint of the request that was replayed. Null: none was compared. */
   readonly fingerprint: Uint8Array | null
-  /** On the monotonic clock, and never later than the record's own end. */
+  /** On the monotonic clock, and never later than the record's own expiry. */
   readonly until: number
   readonly bytes: number
-  /** Since it was last its turn to go. */
+  /** Since its last pass through eviction. */
   wasAskedFor: boolean
 }
 
-/** What an entry weighs beside its body: its names, its fingerprint, and the objects around them. */
+/** The size of an entry without its body: names, fingerprint and objects. */
 const overheadBytes = 1_024
 
 /**
- * Answers that were replayed, for those who ask again. A finished answer does not change until it expires, so it may be told without the
- * store; each entry ends when the record does, by the store's own word, less the time that the word was on its way. Bounded: the oldest
- * that nobody has asked for goes first.
+ * Caches replayed answers. A finished answer does not change until it expires, so it can be replayed without the store. An entry expires
+ * with its record, or earlier by the time the store took to answer. Bounded: evicts the oldest entry that was not requested since the last pass.
  */
 export class AnswerCache {
   readonly #clock: Clock
@@ -34,7 +33,7 @@ export class AnswerCache {
     this.#maxBytes = maxBytes
   }
 
-  /** The verdict on a claim, if it is known. */
+  /** The verdict on a claim, if cached. */
   find(claim: KeyClaim): Extract<Verdict, { kind: 'replay' | 'mismatch' }> | undefined {
     const name = nameOf(claim)
     const entry = this.#entries.get(name)
@@ -45,13 +44,13 @@ export class AnswerCache {
     }
     entry.wasAskedFor = true
     if (claim.fingerprint === null) return given(entry.replay)
-    // What it was compared with is not known: the store has it.
+    // No fingerprint to compare with: ask the store.
     if (entry.fingerprint === null) return undefined
     const part = claim.fingerprint.differenceFrom(entry.fingerprint)
     return part ? { kind: 'mismatch', part } : given(entry.replay)
   }
 
-  /** `sentAt`: when the store was asked, on the monotonic clock. It answered later, so the record lasts longer than this says. */
+  /** `sentAt`: when the store was asked, on the monotonic clock, so the entry expires no later than the record. */
   remember(claim: KeyClaim, replay: Replay, sentAt: number): void {
     const { body, headers } = replay.answer
     const bytes = overheadBytes + body.length + headers.reduce((sum, [name, value]) => sum + name.length + value.length, 0)
@@ -59,13 +58,13 @@ export class AnswerCache {
     const name = nameOf(claim)
     const before = this.#entries.get(name)
     if (before) this.#drop(name, before)
-    // A copy: the fingerprint's own bytes are part of a larger buffer, which would be kept with them.
+    // A copy: the fingerprint is part of a larger buffer, which would be kept with it.
     const fingerprint = claim.fingerprint ? new Uint8Array(claim.fingerprint.bytes) : null
     this.#keep(name, { replay: kept(replay), fingerprint, until: sentAt + replay.expiresInMs, bytes, wasAskedFor: false })
     this.#makeRoom()
   }
 
-  /** One that was asked for goes to the end instead, once: to move it whenever that happens takes longer than all the rest of a hit. */
+  /** Second chance: a requested entry is moved to the end here, once. Moving it at each hit would cost more than the hit. */
   #makeRoom(): void {
     for (const [name, entry] of this.#entries) {
       if (this.#bytes <= this.#maxBytes) return
@@ -87,13 +86,13 @@ export class AnswerCache {
   }
 }
 
-/** What is given away may be changed. Its bytes go into a buffer that Node has ready, which is faster. */
+/** Callers may change it. The bytes go into Node's buffer pool, which is faster. */
 const given = (replay: Replay) => withBody(replay, Buffer.from(replay.answer.body))
 
-/** Not here: it is part of a larger one, which would be kept with it. */
+/** Not pooled: the entry would keep the whole pool buffer. */
 const kept = (replay: Replay) => withBody(replay, new Uint8Array(replay.answer.body))
 
-/** Spelled out: three dots are slow on Node 20. */
+/** Spelled out: object spread is slow on Node 20. */
 function withBody({ kind, state, answer, incarnation, expiresInMs }: Replay, body: Uint8Array): Replay {
   const { status, omittedBytes } = answer
   const headers = answer.headers.map(([name, value]): [string, string] => [name, value])
@@ -101,5 +100,5 @@ function withBody({ kind, state, answer, incarnation, expiresInMs }: Replay, bod
   return { kind, state, answer: copy, incarnation, expiresInMs }
 }
 
-/** No name has a NUL in it. */
+/** Names have no NUL. */
 const nameOf = ({ tenant, scope, key }: KeyRef) => `${tenant}\0${scope}\0${key}`

@@ -3,12 +3,12 @@ import { storeTimeout } from '../core/errors.js'
 import type { Limit, OutboxStore, StepStore, Store, TurnStore, UpkeepStore } from '../core/store.js'
 
 /**
- * For calls whose caller names no limit: background work and tools. Longer than any of their statements takes in a healthy database; short
- * enough that a worker whose connection went silent works again half a minute later.
+ * For calls without a limit: background work and tools. Longer than any of their statements takes in a healthy database; short enough that
+ * a worker recovers from a silent connection within half a minute.
  */
 const unlessNamed: Limit = { timeoutMs: 15_000 }
 
-/** The same store, in which every call ends: at the caller's limit, else at the default. */
+/** The same store with a time limit on every call: the caller's, else the default. */
 export function boundedStore<Tx>(store: Store<Tx>, clock: Clock): Store<Tx> {
   const { steps, upkeep, outbox, turns } = store
 
@@ -16,7 +16,7 @@ export function boundedStore<Tx>(store: Store<Tx>, clock: Clock): Store<Tx> {
     get durability() {
       return store.durability
     },
-    // The engine names a limit for each of these that it waits for, and does the waiting itself.
+    // The engine sets these limits and enforces them itself.
     keyClaim: (claim, limit) => store.keyClaim(claim, limit),
     keyFinish: (finish, limit) => store.keyFinish(finish, limit),
     keyEnqueue: (claim, limit) => inTime(limit, (until) => store.keyEnqueue(claim, until)),
@@ -61,7 +61,7 @@ export function boundedStore<Tx>(store: Store<Tx>, clock: Clock): Store<Tx> {
     }
   }
 
-  /** What happens inside a transaction ends with it. */
+  /** Calls inside a transaction end with it. */
   function boundedSteps(steps: StepStore<Tx>): StepStore<Tx> {
     return {
       transaction: (work, limits) => steps.transaction(work, limits),
@@ -79,7 +79,7 @@ export function boundedStore<Tx>(store: Store<Tx>, clock: Clock): Store<Tx> {
     }
   }
 
-  /** `always`: the caller names a limit, and does not do the waiting itself. */
+  /** `always`: enforce a limit that the caller names but does not enforce. */
   function inTime<T>(named: Limit | undefined, call: (limit: Limit) => Promise<T>, always = false): Promise<T> {
     if (named && !always) return call(named)
     const limit = named ?? unlessNamed

@@ -7,13 +7,13 @@ interface Waiting {
 }
 
 /**
- * Limits the claims that the store may have executed and that no caller has an answer to. Each of them may have to be withdrawn, so in an outage a
- * process must not send more than it can remember. A claim that finds no place waits unsent, in order, until its caller's limit.
+ * Limits the claims that the store may have executed without an answer. Each of them may have to be withdrawn, so in an outage a process must
+ * not send more than it can remember. A claim that finds no place waits unsent, in order, until its caller's limit.
  */
 export class ClaimPlaces {
   readonly #clock: Clock
   readonly #most: number
-  /** Claims that failed for their callers and still have to be withdrawn: each keeps a place. */
+  /** Failed claims that are still to be withdrawn: each keeps a place. */
   readonly #withdrawals: { readonly size: number }
   #sent = 0
   readonly #waiting = new Set<Waiting>()
@@ -25,14 +25,14 @@ export class ClaimPlaces {
     this.#withdrawals = withdrawals
   }
 
-  /** False if there is none free: then `wait()`. */
+  /** False if none is free: then call `wait()`. */
   take(): boolean {
     if (this.#waiting.size > 0 || !this.#isFree()) return false
     this.#sent += 1
     return true
   }
 
-  /** Resolves with what is left of the limit. Rejects at the limit, with an error that says that nothing was sent. */
+  /** Resolves with the rest of the limit. Rejects at the limit, with an error marked `neverSent`. */
   wait({ timeoutMs }: Limit): Promise<Limit> {
     const until = this.#clock.monotonic() + timeoutMs
     return new Promise((resolve, reject) => {
@@ -57,7 +57,7 @@ export class ClaimPlaces {
     this.offer()
   }
 
-  /** Not at once: a claim that has just failed first becomes a withdrawal, which keeps its place. */
+  /** Deferred: a claim that has just failed first becomes a withdrawal, which keeps its place. */
   offer(): void {
     if (this.#waiting.size === 0 || this.#isOffered) return
     this.#isOffered = true

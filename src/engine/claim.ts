@@ -7,10 +7,10 @@ import type { EngineParts } from './parts.js'
 import { patiently, pause } from './patience.js'
 import { shuttingDown } from './running-work.js'
 
-/** What a claim came to. */
+/** The result of a claim. */
 export interface Claimed {
   readonly verdict: Verdict
-  /** A moment, on the monotonic clock, before which a lease that it got cannot have begun. */
+  /** On the monotonic clock: its lease cannot have begun before this. */
   readonly since: number
 }
 
@@ -18,15 +18,15 @@ export interface Claimed {
 const claimTries = 3
 
 /**
- * How often a claim that waits asks again. The answer should be with it within 50 ms of being stored, wherever that was done: two asks
- * in that time leave room for a slow one. Each is one statement that writes nothing.
+ * How often a waiting claim asks again. An answer should arrive within 50 ms of being stored in any process: two polls in that time
+ * leave room for a slow one. Each poll is one statement that writes nothing.
  */
 const askAgainMs = 20
 
 /**
- * Asks for the key; while another holder works on it, again and again until `waitMs` are over. Always with the same claim: by its token
- * it knows itself, so a lost acknowledgement costs a repeat, and a key that is given back or abandoned meanwhile is taken over. Throws at
- * once in a process that is stopping.
+ * Claims the key; while another holder works on it, polls until `waitMs` are over. Each try sends the same claim, which the store recognises
+ * by its token: a lost acknowledgement costs one repeat, and a key released or abandoned meanwhile is taken over. Throws if the process is
+ * stopping.
  */
 export async function claimKey(parts: EngineParts, claim: KeyClaim, waitMs = 0): Promise<Claimed> {
   const { clock, running } = parts
@@ -35,7 +35,7 @@ export async function claimKey(parts: EngineParts, claim: KeyClaim, waitMs = 0):
   let since = clock.monotonic()
   const known = parts.answers?.find(claim)
   if (known) {
-    // Wait only for the end of the turn: the answers of all requests that came in it are then written in order.
+    // Cache hit: wait only for the end of the turn, so that all its responses are written together.
     await endOfTurn()
     return { verdict: known, since }
   }
@@ -43,7 +43,7 @@ export async function claimKey(parts: EngineParts, claim: KeyClaim, waitMs = 0):
     const { verdict, sentAt } = await ask(parts, claim)
     const leftMs = waitUntil - clock.monotonic()
     if (verdict.kind === 'in-progress' && leftMs > 0 && running.isOpen) {
-      // The key was not ours then. Later tries may have taken it, also one whose answer never came, so "since" must not be later.
+      // The key was not ours then. A later try may have taken it, even one that was never answered, so `since` must not be later.
       since = sentAt
       await pause(clock, Math.min(askAgainMs, leftMs))
       continue
@@ -60,7 +60,7 @@ interface Asked {
   readonly sentAt: number
 }
 
-/** One claim, tried until `storeTimeout`. If it fails although the store may have executed it, it is withdrawn. */
+/** One claim, tried until `storeTimeout`. If it fails but the store may have executed it, it is withdrawn. */
 async function ask(parts: EngineParts, claim: KeyClaim): Promise<Asked> {
   const { clock, storeTimeoutMs, withdrawals, report } = parts
   let sentAt = clock.monotonic()
@@ -77,7 +77,7 @@ async function ask(parts: EngineParts, claim: KeyClaim): Promise<Asked> {
         mayHaveArrived = true
         if (hasFailed) withdrawals.add(claim)
       },
-      // Too late to be used, but it holds the key: undo it, so that retries need not wait for the lease to end.
+      // Too late to use, but it holds the key: withdraw it, so that retries need not wait for its lease.
       late(verdict) {
         if (verdict.kind === 'execute') withdrawals.add(claim)
       },
@@ -91,11 +91,11 @@ async function ask(parts: EngineParts, claim: KeyClaim): Promise<Asked> {
   }
 }
 
-/** The store may have executed a claim that failed like this. */
+/** The store may still have executed the claim. */
 const isUnsure = (error: unknown) =>
   (isOncekeyError(error, 'store_timeout') || isOncekeyError(error, 'store_unavailable')) && !error.neverSent
 
-/** Sends the claim as soon as it has a place among those that the process can withdraw, and keeps the place until its end. */
+/** Sends the claim once `ClaimPlaces` has room for it, and keeps the place until the call ends. */
 async function sendInPlace(parts: EngineParts, claim: KeyClaim, limit: Limit, onSent: (moment: number) => void): Promise<Verdict> {
   const { clock, withdrawals, store, answers } = parts
   const { places } = withdrawals
@@ -111,7 +111,7 @@ async function sendInPlace(parts: EngineParts, claim: KeyClaim, limit: Limit, on
   }
 }
 
-/** A process that stops begins nothing with a key that it is given then. Should even giving it back fail, its lease runs out. */
+/** A stopping process releases a key it has just claimed. If even that fails, the lease expires. */
 async function giveBackUntouched(parts: EngineParts, lease: Lease): Promise<never> {
   const { store, clock, storeTimeoutMs } = parts
   const release = (limit: Limit) => store.keyRelease({ lease, reason: 'claimed by a process that was stopping' }, limit)

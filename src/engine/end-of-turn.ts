@@ -1,6 +1,6 @@
 let turn: Promise<void> | undefined
 
-/** Resolves at the end of this turn of the event loop, for all who ask in it: what each of them does next, they do one behind the other. */
+/** Resolves at the end of this turn of the event loop. All callers of one turn continue in order. */
 export function endOfTurn(): Promise<void> {
   turn ??= new Promise((resolve) => {
     setImmediate(() => {

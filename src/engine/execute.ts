@@ -10,24 +10,23 @@ import type { Outcome } from './outcome.js'
 import type { EngineParts } from './parts.js'
 
 export interface ExecuteOptions extends KeyRef, PolicyOptions {
-  /** What the request asks for. A key that comes back with something else is a mismatch. `false` compares nothing. */
+  /** What the request asks for. A key reused with something else is a mismatch. `false` compares nothing. */
   fingerprint: FingerprintRequest | false
   /**
    * What becomes of the key when the work throws, crashes or loses its lease. There is no default: only the author of the
    * work knows whether it may run again.
    */
   afterFailure: AfterFailure
-  /** Kept with the key, so that a worker can run the request again. Default: nothing is kept. */
+  /** Stored with the key, so that a worker can run the request again. Default: nothing. */
   request?: Uint8Array
   /**
-   * How long to wait for somebody else who works on the key: for the answer, or for the key itself if it is given back. Costs the store
-   * a statement every 20 ms. Too low: clients are told to come back, although the answer was near. Too high: a request that waits holds
-   * its client and its memory. Default: not at all.
+   * How long to wait for another holder: for its answer, or for the key if it is released. Costs a statement every 20 ms. Too low: clients
+   * must retry although the answer was near. Too high: a waiting request ties up its client and memory. Default: no wait.
    */
   wait?: Duration
 }
 
-/** Claims the key for work of which only its author knows whether it may run again; `perform` does it if it is this caller's to do. */
+/** Claims the key; if this caller holds it, `perform` does the work. */
 export async function execute<R extends Answer>(
   parts: EngineParts,
   options: ExecuteOptions,
@@ -38,7 +37,7 @@ export async function execute<R extends Answer>(
   return withKey(parts, claim, policy, waitMs, perform)
 }
 
-/** The same in two steps: what is opened has to be closed. */
+/** The same in two steps: then call `closeKey()`. */
 export async function open(parts: EngineParts, options: ExecuteOptions): Promise<Opened> {
   const checking = checkedClaim(parts, options)
   const { claim, policy, waitMs } = 'then' in checking ? await checking : checking
@@ -51,7 +50,7 @@ interface CheckedClaim {
   readonly waitMs: number
 }
 
-/** At once, unless the body is so large that its fingerprint takes several turns of the event loop. */
+/** Synchronous, unless the fingerprint of a large body takes several turns of the event loop. */
 function checkedClaim(parts: EngineParts, options: ExecuteOptions): CheckedClaim | Promise<CheckedClaim> {
   checkOptions(options)
   const policy = parts.policyOf(options)
@@ -61,7 +60,7 @@ function checkedClaim(parts: EngineParts, options: ExecuteOptions): CheckedClaim
   return fingerprint && 'then' in fingerprint ? fingerprint.then(checked) : checked(fingerprint)
 }
 
-/** Spelled out: on Node 20 each member that is added to a copy made with three dots takes more than a microsecond. */
+/** Spelled out: on Node 20 each member added to an object spread takes more than a microsecond. */
 function claimOf(parts: EngineParts, options: ExecuteOptions, policy: Policy, fingerprint: Fingerprint | null): KeyClaim {
   const { tenant, scope, key } = checkKeyRef(options)
   return {

@@ -29,18 +29,17 @@ export interface Run {
   readonly incarnation: string
   /** 1 for the first attempt. Higher means that an earlier one crashed, threw or lost its lease. */
   readonly attempt: number
-  /** For downstream stores that can refuse a holder which was replaced. Equal to the attempt, but means something else. */
+  /** For downstream stores that can refuse a stale holder. Equal to the attempt, but means something else. */
   readonly fence: number
-  /** Aborts when the key is lost or may be. */
+  /** Aborts when the lease is lost or in doubt. */
   readonly signal: AbortSignal
   /**
-   * A key for a downstream call: the same for every attempt at this life of the key, another one after expiry and reuse. Never the
-   * client's own.
+   * A key for a downstream call: the same for every attempt at this life of the key, different after expiry and reuse. Never the client's own.
    */
   key(name: string): string
 }
 
-/** A key that this process holds, with what is needed to keep it, finish it and give it back. */
+/** A key that this process holds, with what is needed to renew, finish and release it. */
 export interface Held {
   readonly parts: EngineParts
   readonly claim: KeyClaim
@@ -54,10 +53,10 @@ export interface Held {
   readonly underway: Underway
 }
 
-/** A key that is held, to be followed by `closeKey()`; or what became of the claim instead. */
+/** A held key, to be followed by `closeKey()`; or the outcome of a claim that does not execute. */
 export type Opened = { readonly held: Held } | { readonly outcome: Exclude<Outcome<Answer>, { kind: 'executed' }> }
 
-/** Claims the key, and keeps its lease alive from then on. */
+/** Claims the key, and starts its heartbeats. */
 export async function openKey(parts: EngineParts, claim: KeyClaim, policy: Policy, waitMs: number): Promise<Opened> {
   const underway = new KeyUnderway(claimKey(parts, claim, waitMs))
   parts.running.begin(underway)
@@ -76,13 +75,13 @@ export async function openKey(parts: EngineParts, claim: KeyClaim, policy: Polic
   }
 }
 
-/** The attempt is over: its heartbeats stop. */
+/** Ends the attempt: its heartbeats stop. */
 export function closeKey({ parts, holding, underway }: Held): void {
   holding.letGo()
   parts.running.end(underway)
 }
 
-/** Does `work` with the key, if it may. */
+/** Claims the key to do `work`. */
 export async function withKey<R extends Answer>(
   parts: EngineParts,
   claim: KeyClaim,
@@ -100,12 +99,11 @@ export async function withKey<R extends Answer>(
   }
 }
 
-/** Calls `work` in the span of the run. */
 export function runSpan<T>({ parts: { span }, claim, lease, before }: Held, work: () => Promise<T>): Promise<T> {
   return span ? span('oncekey.run', runAttributes(claim, { lease, takenOver: before.takenOver }), work) : work()
 }
 
-/** A key from its claim to its end, as a process that stops sees it. */
+/** A key from its claim to its end, for a process that stops. */
 class KeyUnderway implements Underway {
   /** Undefined while it is being claimed. */
   held: Held | undefined
@@ -114,15 +112,12 @@ class KeyUnderway implements Underway {
 
   async abandon(error: OncekeyError): Promise<void> {
     if (this.held) await abandon(this.held, error)
-    // It may come back with a key.
+    // The claim may still get the key.
     else await this.claiming.catch(() => {})
   }
 }
 
-/**
- * The work goes on until it notices, but from here on it can store nothing, as if it had crashed: what it makes of being told to stop is no
- * answer to the request.
- */
+/** The work runs on until it notices the abort, but can store nothing more, as if it had crashed. */
 async function abandon(held: Held, error: OncekeyError): Promise<void> {
   const settled = settleFailure(held, { afterFailure: held.claim.afterFailure, error, dueInMs: 0 })
   held.holding.giveUp(error)
@@ -135,7 +130,6 @@ export function reportExecuting({ report }: EngineParts, claim: KeyClaim, { leas
   report(claim, { type: 'executing', attempt: lease.fence, takenOver, recoveryPoint, by: claim.worker ? 'worker' : 'request' })
 }
 
-/** Of the span of a run. */
 export function runAttributes(
   { tenant, scope, key, worker }: KeyClaim,
   { lease, takenOver }: Pick<Execution, 'lease' | 'takenOver'>,
@@ -158,8 +152,8 @@ export function ranForMs({ parts, startedAt }: Held): number {
 const holdingOf = Symbol('the holding of a run')
 
 /**
- * Made when it is asked for, and a property of the run like all others, also of one that somebody wraps or copies. One for all of them:
- * with a function of its own each run would be an object like no other, for V8.
+ * Built lazily, but an ordinary property, so that wrapping or copying a run works. Shared by all runs: with its own getter each run would
+ * have its own hidden class in V8.
  */
 const signalProperty: PropertyDescriptor = {
   enumerable: true,
@@ -192,17 +186,17 @@ export class HeldRun implements Run {
     Object.defineProperty(this, 'signal', signalProperty)
   }
 
-  /** A function of its own: it may be taken off the run. */
+  /** Bound: it may be detached from the run. */
   readonly key = (name: string) => derivedKey(this.incarnation, checkName('step_name_invalid', 'name of a derived key', name))
 }
 
-/** Once the work is done there is no hurry but the lease's: keep trying while it is certain. */
+/** Once the work is done, retry until the lease is no longer certain. */
 export function whileCertain({ parts: { clock, storeTimeoutMs }, holding }: Held): Patience {
   const until = Math.max(holding.certainUntil(), clock.monotonic() + storeTimeoutMs)
   return { until, tries: Number.POSITIVE_INFINITY, tryMs: storeTimeoutMs }
 }
 
-/** Stores what the work came to. Throws if the key is lost already. */
+/** Stores the answer of the work. Throws if the key is lost already. */
 export async function storeAnswer<R extends Answer>(held: Held, given: R, steps: readonly StepRecord[] = []): Promise<Outcome<R>> {
   const { parts, claim, lease, policy, holding } = held
   if (holding.isLost()) throw leaseLost()
@@ -228,18 +222,18 @@ export async function storeAnswer<R extends Answer>(held: Held, given: R, steps:
 }
 
 export interface Failure {
-  /** What a retry gets is for this to say. */
+  /** What a retry gets. */
   readonly afterFailure: AfterFailure
   readonly error: unknown
-  /** Results that no commit has carried yet. */
+  /** Results not committed yet. */
   readonly steps?: readonly StepRecord[]
-  /** A call whose outcome is in question, for the person who looks at a parked key. */
+  /** The call whose outcome is in question, for the operator who looks at a parked key. */
   readonly step?: string | undefined
-  /** How long workers leave the key alone. Default: longer each time. */
+  /** How long workers leave the key alone. Default: backoff. */
   readonly dueInMs?: number
 }
 
-/** The work failed. Its caller gets the error in any case. */
+/** Settles a failed attempt. The caller gets the error anyway. */
 export async function settleFailure(held: Held, { afterFailure, error, steps = [], step, ...failure }: Failure): Promise<void> {
   const { parts, claim, lease, policy, holding } = held
   if (holding.isLost()) return
@@ -263,7 +257,7 @@ export async function settleFailure(held: Held, { afterFailure, error, steps = [
     if (result === 'done') report(claim, { type, error, durationMs: ranForMs(held) })
     else holding.tellLost()
   } catch (storeError) {
-    // The lease runs out by itself, and the row remembers `afterFailure`: the next claim settles it.
+    // The lease expires, and the row has its `afterFailure`: the next claim settles it.
     report(claim, { type: 'answer-not-stored', error: storeError, durationMs: ranForMs(held) })
   }
   crashPoint('settle:after')

@@ -13,30 +13,30 @@ export interface HoldOptions {
   readonly since: number
 }
 
-/** A lease that is being kept alive. */
+/** A lease with heartbeats. */
 export interface Holding {
-  /** Aborts when the lease is lost, in doubt, or has run too long. */
+  /** Aborts when the lease is lost or in doubt, or at `maxRun`. */
   readonly signal: AbortSignal
   readonly isAborted: boolean
-  /** Tells that it aborts, for less than a signal costs. */
+  /** Calls back on abort, for less than a signal costs. */
   onAbort(listener: (reason: OncekeyError) => void): void
-  /** Until when, on the monotonic clock, the lease is certain. */
+  /** Until when the lease is certain, on the monotonic clock. */
   certainUntil(): number
-  /** How much longer the run may take. */
+  /** The rest of `maxRun`. */
   leftMs(): number
-  /** True once the store said that somebody else has the key, or once it was given up. */
+  /** True once another holder has the key, or this one has given it up. */
   isLost(): boolean
-  /** Reports the loss, once: whoever notices it first. */
+  /** Reports the loss, once. */
   tellLost(): void
-  /** The last write is under way: from now on a heartbeat that finds nothing to renew may be its doing. */
+  /** The last write has started: from now on a heartbeat may find nothing to renew because of it. */
   ending(): void
-  /** The key is being given back under the work's hands: it is told to stop, and whatever it makes of that is not stored. */
+  /** Takes the key from running work at shutdown: aborts it, and nothing more of it is stored. */
   giveUp(reason: OncekeyError): void
   /** Stops the heartbeats. */
   letGo(): void
 }
 
-/** A run has no listener or one, nearly always: neither needs a list that can grow. */
+/** Most runs have at most one listener: no growable list needed. */
 const none: readonly never[] = []
 
 interface Keeper {
@@ -45,7 +45,7 @@ interface Keeper {
   letGo(held: Held): void
 }
 
-/** What the keeper knows of a lease. Each request has one, so what few of them need is made when it is asked for. */
+/** The state of one lease. Each request has one, so rarely used values are built lazily. */
 class Held implements Holding {
   readonly lease: Lease
   readonly leaseMs: number
@@ -74,7 +74,7 @@ class Held implements Holding {
     this.#keeper = keeper
   }
 
-  /** Made when it is first asked for: a signal costs 2 µs, and who listens to one 5 µs more. */
+  /** Lazy: a signal costs 2 µs, and listening to one 5 µs more. */
   get signal(): AbortSignal {
     if (!this.#controller) {
       this.#controller = new AbortController()
@@ -87,7 +87,7 @@ class Held implements Holding {
     return this.#reason !== undefined
   }
 
-  /** How soon it has to be looked at. */
+  /** When its next beat is due. */
   beatInMs(now: number): number {
     if (this.standing !== 'held') return Number.POSITIVE_INFINITY
     const doubtAt = this.isAborted ? Number.POSITIVE_INFINITY : this.confirmedUntil
@@ -129,7 +129,7 @@ class Held implements Holding {
 
   giveUp(reason: OncekeyError): void {
     this.standing = 'lost'
-    // Whoever gives it back tells that.
+    // The caller reports it.
     this.lossTold = true
     this.abort(reason)
   }
@@ -139,26 +139,26 @@ class Held implements Holding {
   }
 }
 
-/** A lease is renewed three times before it runs out: one heartbeat may fail. */
+/** A lease is renewed three times before it expires: one heartbeat may fail. */
 const beatsPerLease = 3
 
 export interface LeaseKeeperParts extends PatienceParts {
   readonly store: Pick<KeyStore, 'keyHeartbeat'>
   readonly report: Report
-  /** Calls its argument outside of the context of any request. Default: just calls it. */
+  /** Calls its argument outside the context of any request. Default: just calls it. */
   readonly apart?: ((work: () => void) => void) | undefined
 }
 
 /**
- * Keeps the leases of all running work of a process alive, with one statement for all of them. It decides nothing about who
- * owns a key (the store's fence does); it only tells work to stop early rather than late.
+ * Renews the leases of all running work in this process, with one statement. The store's fence decides who holds a key; this
+ * only aborts work early rather than late.
  */
 export class LeaseKeeper {
   readonly #parts: LeaseKeeperParts
   readonly #held = new Set<Held>()
   #cancelBeat: () => void = () => {}
   #nextBeatAt = Number.POSITIVE_INFINITY
-  /** What a lease asks of its keeper. */
+  /** What a lease needs of its keeper. */
   readonly #ofHeld: Keeper = {
     now: () => this.#parts.clock.monotonic(),
     tellLost: (held: Held) => this.#tellLost(held),
@@ -180,7 +180,7 @@ export class LeaseKeeper {
     return held
   }
 
-  /** Sees to it that the next beat comes in time for all leases. */
+  /** Plans the next beat for all leases. */
   #planBeatForAll(): void {
     const now = this.#parts.clock.monotonic()
     let delayMs = Number.POSITIVE_INFINITY
@@ -188,7 +188,7 @@ export class LeaseKeeper {
     this.#planBeat(now, delayMs)
   }
 
-  /** Never later than it was planned already. */
+  /** Never later than already planned. */
   #planBeat(now: number, delayMs: number): void {
     const { clock, apart } = this.#parts
     if (this.#held.size > 0 && now + delayMs >= this.#nextBeatAt) return
@@ -212,7 +212,7 @@ export class LeaseKeeper {
   #beat(): void {
     const now = this.#parts.clock.monotonic()
     for (const held of this.#held) this.#watch(held, now)
-    // Not awaited: a heartbeat that hangs must not stop the watch over time.
+    // Not awaited: a hanging heartbeat must not stop the time checks.
     void this.#renew([...this.#held].filter(({ standing, renewing }) => standing === 'held' && !renewing))
     this.#planBeatForAll()
   }
@@ -234,13 +234,13 @@ export class LeaseKeeper {
     for (const held of leases) held.renewing = true
     const { store, clock, report } = this.#parts
     const sentAt = clock.monotonic()
-    // Given up in time for another try within the lease: the connection it went out on may be dead.
+    // Time out early enough for another try within the lease: the connection may be dead.
     const until = sentAt + Math.min(...leases.map(({ leaseMs }) => leaseMs)) / beatsPerLease
     try {
       const renewals = leases.map(({ lease, leaseMs }) => ({ ...lease, leaseMs }))
       const standings = await patiently((limit) => store.keyHeartbeat({ leases: renewals }, limit), { until, tries: 1 }, this.#parts)
       for (const [index, held] of leases.entries()) {
-        // Work that has finished meanwhile holds nothing any more: its "lost" is its own finish.
+        // Finished meanwhile: its "lost" is its own finish.
         if (!this.#held.has(held)) continue
         if (standings[index] === 'renewed') held.confirmedUntil = sentAt + held.leaseMs
         if (standings[index] === 'lost' && !held.isEnding) this.#lose(held)

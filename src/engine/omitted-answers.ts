@@ -1,12 +1,12 @@
 import type { KeyRef } from '../core/key.js'
 import type { Report } from './events.js'
 
-/** Enough for the scopes of a service. Where each request has its own scope, the warnings stop there. */
+/** Enough for the scopes of a service. If each request has its own scope, the warnings stop here. */
 const mostWarnings = 100
 
 /**
- * Reports each answer whose body is over the cap. Without a logger the first one of each scope is also a process warning: else the
- * first sign of it would be a client whose retry gets no body.
+ * Reports each answer whose body is over the cap. Without a logger the first one of each scope is also a process warning: otherwise the first
+ * sign would be a retry without a body.
  */
 export function omittedAnswers(report: Report, capBytes: number, hasLogger: boolean): (ref: KeyRef, bytes: number) => void {
   const warned = new Set<string>()

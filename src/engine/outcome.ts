@@ -5,9 +5,9 @@ import type { Verdict } from '../core/store.js'
 import { holderGone } from '../core/system-answers.js'
 import type { EngineParts } from './parts.js'
 
-/** `incarnation` is this life of the key: the same for the run and all its replays, another one once the key has expired and is used again. */
+/** `incarnation` is this life of the key: the same for the run and all its replays, new once the key has expired and is used again. */
 export type Outcome<R extends Answer = Reply> =
-  /** The work ran, now. `stored: false`: the store could not be told, and `error` says why. */
+  /** The work ran now. `stored: false`: its answer was not stored, and `error` says why. */
   | { readonly kind: 'executed'; readonly answer: Reply<BodyOf<R>>; readonly incarnation: string; readonly stored: true }
   | {
       readonly kind: 'executed'
@@ -16,15 +16,15 @@ export type Outcome<R extends Answer = Reply> =
       readonly stored: false
       readonly error: unknown
     }
-  /** The work ran before; this is its answer, byte for byte. */
+  /** The work ran before; this is its stored answer. */
   | { readonly kind: 'replayed'; readonly answer: Reply<BodyOf<R>>; readonly incarnation: string; readonly state: 'complete' }
-  /** The key was ended by the system or a person, with this error. */
+  /** The system or a person ended the key with this error. */
   | { readonly kind: 'replayed'; readonly answer: Answer; readonly incarnation: string; readonly state: 'failed' }
   | { readonly kind: 'in-progress'; readonly retryAfterMs: number }
   | { readonly kind: 'mismatch'; readonly part: FingerprintPart }
   | { readonly kind: 'parked'; readonly answer: Answer }
 
-/** What a claim that does not execute comes to, told to the listener on the way. */
+/** The outcome of a claim that does not execute; also reports it. */
 export function outcomeOf<R extends Answer>(
   { report }: Pick<EngineParts, 'report'>,
   ref: KeyRef,

@@ -22,19 +22,19 @@ export interface EngineParts {
   readonly span: Span | undefined
   readonly leaseKeeper: LeaseKeeper
   readonly running: RunningWork
-  /** Claims that failed for their callers, but that the store may have executed. */
+  /** Failed claims that the store may have executed. */
   readonly withdrawals: Withdrawals
-  /** Undefined unless it is asked for. */
+  /** Undefined unless configured. */
   readonly answers: AnswerCache | undefined
   readonly defaults: PolicyOptions
-  /** What a request says of itself, or else the defaults. */
+  /** The request's own policy, with defaults. */
   policyOf(options: PolicyOptions): Policy
   readonly storeTimeoutMs: number
-  /** Told of each key that was left to workers by this process. */
+  /** Called for each key that this process enqueues. */
   readonly onEnqueued: ReadonlySet<(ref: KeyRef) => void>
-  /** Told whenever this process has committed jobs. */
+  /** Called whenever this process has committed jobs. */
   readonly onStaged: ReadonlySet<() => void>
-  /** What is stored of an answer that the work returned. Never throws. */
+  /** The answer as it is stored. Never throws. */
   keep(ref: KeyRef, answer: Answer): Answer
   readonly takeFingerprint: Fingerprinter
 }

@@ -2,12 +2,12 @@ import type { Clock, Random } from '../core/clock.js'
 import { isOncekeyError, storeTimeout } from '../core/errors.js'
 import type { Limit } from '../core/store.js'
 
-/** How long, and how often, a call of the store is tried. */
+/** How long, and how often, a store call is tried. */
 export interface Patience {
   /** On the monotonic clock. */
   readonly until: number
   readonly tries: number
-  /** How long one try may take. Its connection may have gone silent; the next try gets another one. Default: until `until`. */
+  /** Limit of one try, whose connection may be silent; the next try gets another. Default: until `until`. */
   readonly tryMs?: number
 }
 
@@ -16,11 +16,11 @@ export interface PatienceParts {
   readonly random: Random
 }
 
-/** What a caller wants to know of the tries, besides the result. */
+/** Callbacks for single tries. */
 export interface Watch<T> {
-  /** Gets the error of each try that failed, also of one that was no longer waited for. */
+  /** Gets the error of each failed try, even one no longer awaited. */
   tried?(error: unknown): void
-  /** Gets an answer that was no longer waited for. */
+  /** Gets an answer that came too late. */
   late?(answer: T): void
 }
 
@@ -28,9 +28,8 @@ const firstDelayMs = 25
 const longestDelayMs = 1_000
 
 /**
- * Repeats a call whose answer did not come because the store could not be reached, with full jitter. Only for calls that may
- * be repeated: the store's verbs recognise themselves. Each try is given its limit, at which it should end by itself; at `until` its caller
- * stops waiting in any case.
+ * Retries a call while the store cannot be reached, with full jitter. Only for calls that may be repeated: the store's verbs recognise
+ * themselves. Each try is given its limit; at `until` its caller stops waiting in any case.
  */
 export async function patiently<T>(
   call: (limit: Limit) => Promise<T>,
@@ -55,7 +54,6 @@ export function pause(clock: Clock, delayMs: number): Promise<void> {
   return new Promise((resolve) => void clock.schedule(resolve, delayMs))
 }
 
-/** Nothing came in time. */
 class Late {}
 
 function waitFor<T>(call: (limit: Limit) => Promise<T>, limit: Limit, leftMs: number, clock: Clock, watch?: Watch<T>): Promise<T> {

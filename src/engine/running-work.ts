@@ -1,20 +1,20 @@
 import type { Clock } from '../core/clock.js'
 import { OncekeyError } from '../core/errors.js'
 
-/** One piece of work that holds a key. */
+/** Work that holds a key. */
 export interface Underway {
-  /** Gives the key back, or ends it as its `afterFailure` says, while the work still goes on: it can store nothing any more. */
+  /** Settles the key as its `afterFailure` says while the work still runs: it can store nothing more. */
   abandon(error: OncekeyError): Promise<void>
 }
 
-/** What this process is working on, so that it can stop without leaving a key to run out its lease. */
+/** The running work of this process, so that it can stop without leaving keys to their leases. */
 export class RunningWork {
   readonly #clock: Clock
   readonly #underway = new Set<Underway>()
   #isOpen = true
   #whenIdle: (() => void)[] = []
   #tellStopped = () => {}
-  /** Settled once the process has stopped: what goes on then has no key any more. */
+  /** Resolves once the process has stopped: work that still runs has no key any more. */
   readonly stopped = new Promise<void>((resolve) => {
     this.#tellStopped = resolve
   })
@@ -23,17 +23,16 @@ export class RunningWork {
     this.#clock = clock
   }
 
-  /** False once the process is stopping. */
   get isOpen(): boolean {
     return this.#isOpen
   }
 
-  /** Throws once the process is stopping: nothing new is claimed. */
+  /** Throws once the process is stopping. */
   assertOpen(): void {
     if (!this.#isOpen) throw shuttingDown()
   }
 
-  /** To be followed by `end()`, whatever becomes of the work. */
+  /** To be followed by `end()` in every case. */
   begin(work: Underway): void {
     this.#underway.add(work)
   }
@@ -43,12 +42,12 @@ export class RunningWork {
     this.#tellIfIdle()
   }
 
-  /** Lets nothing new begin, waits for what is under way, and takes the keys from what is not done in time. */
+  /** Refuses new work, waits for running work, and abandons what is not done in time. */
   async stop(withinMs: number): Promise<{ readonly abandoned: number }> {
     this.#isOpen = false
     await this.#idle(withinMs)
     const late = [...this.#underway]
-    // Before it is done: whoever else stops need not do it again.
+    // First: a second `stop()` must not repeat it.
     this.#underway.clear()
     await Promise.all(late.map((work) => work.abandon(takenBack())))
     this.#tellIfIdle()

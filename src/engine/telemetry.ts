@@ -3,15 +3,15 @@ import { type OnceEvent, warn } from './events.js'
 
 export type SpanAttributes = Readonly<Record<string, string | number | boolean>>
 
-/** What `createOnce({ telemetry })` takes: `telemetry()` of oncekey/opentelemetry, or a few lines of one's own. */
+/** What `createOnce({ telemetry })` takes: `telemetry()` of oncekey/opentelemetry, or your own. */
 export interface Telemetry {
   onEvent(event: OnceEvent): unknown
   /**
-   * Calls `work` at once, with the span open while it goes on, so that what the work does nests below it. Runs are `oncekey.run`, their
-   * steps `oncekey.phase NAME`, `oncekey.call NAME` and `oncekey.finish`.
+   * Calls `work` at once, inside an open span, so that spans of the work nest below it. Runs are `oncekey.run`, their steps
+   * `oncekey.phase NAME`, `oncekey.call NAME` and `oncekey.finish`.
    */
   span<T>(name: string, attributes: SpanAttributes, work: () => Promise<T>): Promise<T>
-  /** Calls `work` outside of every span: heartbeats are for all runs of the process, and belong to no request. Default: just calls it. */
+  /** Calls `work` outside every span: heartbeats serve all runs and belong to no request. Default: just calls it. */
   apart?<T>(work: () => T): T
 }
 
@@ -22,10 +22,7 @@ export function checkTelemetry(telemetry: Telemetry): void {
 
 export type Span = <T>(name: string, attributes: SpanAttributes, work: () => Promise<T>) => Promise<T>
 
-/**
- * Spans around the work that cannot change what comes of it: the work is done exactly once and its own end is what counts, whatever
- * the telemetry does. Nothing waits for it.
- */
+/** Spans that cannot affect the work: it runs exactly once and its own result counts, whatever the telemetry does. */
 export function guardedSpan(telemetry: Telemetry): Span {
   return function span<T>(name: string, attributes: SpanAttributes, work: () => Promise<T>): Promise<T> {
     let begun: Promise<T> | undefined
@@ -43,7 +40,7 @@ export function guardedSpan(telemetry: Telemetry): Span {
   }
 }
 
-/** What the work threw comes out of its span too, and is no fault of the telemetry's. */
+/** An error of the work also leaves its span, and is no fault of the telemetry. */
 function warnUnlessOwn(work: Promise<unknown>, error: unknown): void {
   work.then(
     () => warn('telemetry', error),
@@ -53,7 +50,7 @@ function warnUnlessOwn(work: Promise<unknown>, error: unknown): void {
   )
 }
 
-/** Runs `work` outside of every span; by itself, if the telemetry fails. */
+/** Runs `work` outside every span; directly, if the telemetry fails. */
 export function guardedApart(telemetry: Telemetry): (work: () => void) => void {
   return function apart(work) {
     let done = false

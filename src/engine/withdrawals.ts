@@ -8,22 +8,22 @@ interface Withdrawal {
   readonly claim: KeyRef & { readonly owner: string }
   /** How long one try may take. */
   readonly timeoutMs: number
-  /** When it is tried next, on the monotonic clock. */
+  /** Next try, on the monotonic clock. */
   dueAt: number
-  /** How often the store has said that the key is not this claim's. */
+  /** How often the store has answered `absent`. */
   absences: number
 }
 
-/** So many claims of a process can be unanswered: each may have to be withdrawn, and takes some 300 bytes until then. */
+/** The most unanswered claims of a process: each may have to be withdrawn, and takes some 300 bytes until then. */
 const mostUnanswered = 10_000
 
-/** Postgres withdraws those of a moment in one statement: two full ones. */
+/** Two full statements of Postgres. */
 const atOnce = 512
 const longestTryMs = 5_000
 /** A late claim is withdrawn before its lease ends, even if the first try is sent on a silent connection. */
 const triesPerLease = 3
 const firstPauseMs = 250
-/** While the store is unavailable. Short, so that a lease of a few seconds does not end within one pause. */
+/** While the store is unavailable. Short, so that a lease of a few seconds does not expire within one pause. */
 const longestPauseMs = 1_000
 
 /**
@@ -33,16 +33,15 @@ const longestPauseMs = 1_000
 const absencesNeeded = 4
 
 /**
- * Undoes claims that failed for their callers, but that the store may have executed. Otherwise such a key would be in progress until its lease
- * ends, and its `afterFailure` would apply to work that never ran. Retries until the store answers. Each claim has its own backoff, so a new one is
- * tried at once.
+ * Withdraws claims that failed for their callers, but that the store may have executed. Otherwise such a key would be in progress until its
+ * lease ends, and its `afterFailure` would apply to work that never ran. Retries until the store answers. Each claim has its own backoff.
  */
 export class Withdrawals {
   readonly #store: Pick<KeyStore, 'keyWithdraw'>
   readonly #clock: Clock
-  /** By the token of the claim, the oldest first. */
+  /** By the token of the claim, oldest first. */
   readonly #waiting = new Map<string, Withdrawal>()
-  /** For claims that are sent: there are never more than can be withdrawn. */
+  /** Limits the claims sent to those that can be withdrawn. */
   readonly places: ClaimPlaces
   #round: Promise<void> | undefined
   #endPause = () => {}
@@ -62,7 +61,7 @@ export class Withdrawals {
     })
   }
 
-  /** One more try for all of them, before the process ends. Those that `withinMs` is too short for are left to their leases. */
+  /** One more try for all, before the process ends. Those not done within `withinMs` are left to their leases. */
   async stop(withinMs: number): Promise<void> {
     const all = [...this.#waiting.values()]
     this.#waiting.clear()
@@ -79,7 +78,7 @@ export class Withdrawals {
     }
   }
 
-  /** Until one of them is due, or another one is added. */
+  /** Waits until one is due, or another is added. */
   async #untilDue(): Promise<void> {
     let dueAt = Number.POSITIVE_INFINITY
     for (const withdrawal of this.#waiting.values()) dueAt = Math.min(dueAt, withdrawal.dueAt)
@@ -95,7 +94,7 @@ export class Withdrawals {
     this.#endPause = () => {}
   }
 
-  /** False if the store did not answer. Stops at the first such error: the others would fail as well. */
+  /** False if the store did not answer. Stops at the first such error: the others would fail too. */
   async #try(withdrawals: readonly Withdrawal[], until = Number.POSITIVE_INFINITY): Promise<boolean> {
     const all = withdrawals.values()
     let isReachable = true
@@ -122,14 +121,14 @@ export class Withdrawals {
     } catch (error) {
       const isWaiting = this.#forget(withdrawal)
       if (!isStoreTrouble(error)) return true
-      // The others come first: it may be this row that is in trouble, and for long.
+      // To the end of the queue: this row may be in trouble for long.
       if (isWaiting) this.#waiting.set(claim.owner, withdrawal)
       withdrawal.dueAt = this.#clock.monotonic() + firstPauseMs
       return !isSilence(error)
     }
   }
 
-  /** False if it is gone, or the same claim was added again meanwhile. */
+  /** False if it is gone, or the same claim was added again. */
   #forget(withdrawal: Withdrawal): boolean {
     const { owner } = withdrawal.claim
     if (this.#waiting.get(owner) !== withdrawal) return false
@@ -139,5 +138,5 @@ export class Withdrawals {
   }
 }
 
-/** The store could not be reached. All other errors may be those of one row. */
+/** The store could not be reached. Any other error may concern one row. */
 const isSilence = (error: unknown) => isOncekeyError(error, 'store_unavailable') || isOncekeyError(error, 'store_timeout')

@@ -1,10 +1,10 @@
-/** What is measured, as data: docs/guide/operating.md lists the same. */
+/** The metrics, as data: docs/guide/operating.md lists the same. */
 export interface InstrumentSpec {
   readonly name: string
   readonly kind: 'counter' | 'histogram' | 'gauge'
   readonly unit: string
   readonly description: string
-  /** Never the tenant or the key: both grow without bound, and are nobody's business in a metric. */
+  /** Never the tenant or the key: both grow without bound, and are private. */
   readonly attributes: readonly string[]
 }
 
@@ -42,5 +42,5 @@ export const instruments = {
 
 export type InstrumentName = keyof typeof instruments
 
-/** Those that the conventions of OpenTelemetry give for requests, and up to `maxRun`: runs may take minutes. */
+/** OpenTelemetry's boundaries for requests, extended to the default `maxRun`. */
 export const bucketSeconds = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 30, 60, 300, 900]

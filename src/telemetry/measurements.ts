@@ -1,15 +1,15 @@
 import type { JobEvent, OnceEvent } from '../engine/events.js'
 import type { InstrumentName } from './instruments.js'
 
-/** One point for one instrument: an amount for a counter, seconds for a histogram. */
+/** One data point: an amount for a counter, seconds for a histogram. */
 export interface Measurement {
   readonly of: InstrumentName
   readonly value: number
-  /** Without their prefix. */
+  /** Without prefix. */
   readonly attributes: Readonly<Record<string, string>>
 }
 
-/** What each verdict is called, by the event that tells of it. */
+/** The name of each verdict, by its event. */
 export const verdicts = {
   executing: 'execute',
   replayed: 'replay',
@@ -18,7 +18,7 @@ export const verdicts = {
   'met-parked': 'parked',
 } as const
 
-/** What is to be measured of an event. Pure, so that what counts as what can be read in one place. */
+/** The measurements of an event. Pure, so that all rules are in one place. */
 export function measurementsOf(event: OnceEvent, scopeName: (scope: string) => string): Measurement[] {
   if (event.type === 'worker-ran') {
     const { worker, counts, durationMs } = event
@@ -29,7 +29,7 @@ export function measurementsOf(event: OnceEvent, scopeName: (scope: string) => s
       ...items.filter(([item]) => item === 'reaped').map(([, value]) => ({ of: 'reaped', value, attributes: {} }) as const),
     ]
   }
-  // The counts of the same turn come with worker-ran.
+  // Already counted with worker-ran.
   if (event.type === 'differences-found') return []
   if (event.type === 'worker-failed') return [{ of: 'workerFailures', value: 1, attributes: { worker: event.worker } }]
 

@@ -5,20 +5,20 @@ import type { SpanAttributes, Telemetry } from '../engine/telemetry.js'
 import { bucketSeconds, type InstrumentName, instruments } from './instruments.js'
 import { measurementsOf, verdicts } from './measurements.js'
 
-// The user's own copy, if there is one. Waited for here, once, so that no event comes before it.
+// The user's own copy, if installed. Awaited once at load, so that no event comes before it.
 const api = await import('@opentelemetry/api').catch(() => undefined)
 
 export interface TelemetryOptions {
   /**
-   * Says what a scope is called in metrics and spans. It must give few names: each is a time series of its own. Default: the scope, which
-   * for operations is their name; of scopes that are an endpoint (`POST /orders/123`) only the method, because paths have no end.
+   * The name of a scope in metrics and spans. It must return few names: each is its own time series. Default: the scope (for operations, their
+   * name); of endpoint scopes (`POST /orders/123`) only the method, because paths are unbounded.
    */
   scopeName?: (scope: string) => string
-  /** Puts tenant, whole scope and key on the spans of runs, for finding the trace of a key. They are data of your clients. Default false. */
+  /** Puts tenant, whole scope and key on the spans of runs, to find the trace of a key. They are client data. Default false. */
   keys?: boolean
   /**
-   * The age of the oldest undelivered job, in milliseconds: `() => store.steps.jobsLagMs()`. Asked when a reader collects, so give it to
-   * one process. Default: the gauge is not there.
+   * The age of the oldest undelivered job, in milliseconds: `() => store.steps.jobsLagMs()`. Called at each collection, so set it in one
+   * process only. Default: no gauge.
    */
   outboxLagMs?: () => Promise<number>
 }
@@ -35,7 +35,7 @@ export function telemetry({ scopeName = endpointsByMethod, keys = false, outboxL
   return {
     onEvent(event) {
       record(measurementsOf(event, scopeName))
-      // These come while the request that asked is at work, so the active span is its.
+      // Reported while the request runs, so the active span is its own.
       if (event.type in verdicts) {
         trace.getActiveSpan()?.setAttribute('oncekey.verdict', verdicts[event.type as keyof typeof verdicts])
       }
@@ -57,7 +57,7 @@ export function telemetry({ scopeName = endpointsByMethod, keys = false, outboxL
     apart: (work) => context.with(ROOT_CONTEXT, work),
   }
 
-  /** Whose key it is stays at home unless it is asked for. */
+  /** Tenant and key are removed unless `keys` is set. */
   function published(attributes: SpanAttributes): SpanAttributes {
     if (keys || attributes['oncekey.scope'] === undefined) return attributes
     const { 'oncekey.tenant': _tenant, 'oncekey.key': _key, 'oncekey.scope': scope, ...others } = attributes
@@ -65,7 +65,7 @@ export function telemetry({ scopeName = endpointsByMethod, keys = false, outboxL
   }
 }
 
-/** `POST /orders/123` and, for long paths, `POST sha256:…` are what `scope: 'endpoint'` makes; everything else is a name of the service's. */
+/** `POST /orders/123` and, for long paths, `POST sha256:…` are endpoint scopes; others are names that the service chose. */
 function endpointsByMethod(scope: string): string {
   return /^(\S+) (?:\/|sha256:)/.exec(scope)?.[1] ?? scope
 }
@@ -73,8 +73,8 @@ function endpointsByMethod(scope: string): string {
 type Api = typeof import('@opentelemetry/api')
 
 /**
- * Writes measurements to the meter provider that is in force. Unlike a tracer, a meter that was made before the SDK was started stays deaf
- * for good: so the instruments are made when they are needed, and again if there is another provider.
+ * Records to the current meter provider. Unlike a tracer, a meter created before the SDK starts never records, so instruments are created
+ * lazily, and again when the provider changes.
  */
 function recorder({ metrics }: Api, outboxLagMs: TelemetryOptions['outboxLagMs']) {
   let provider: unknown

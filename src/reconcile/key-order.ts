@@ -2,12 +2,12 @@ import { OncekeyError } from '../core/errors.js'
 
 export type ReconcileKey = string | number | bigint
 
-/** Less than 0 if the first comes first, more than 0 if the second does, 0 if they are the same key. */
+/** Negative if the first comes first, positive if the second does, 0 if they are the same key. */
 export type CompareKeys<Key> = (one: Key, other: Key) => number
 
 /**
  * How both streams are sorted. `'bytes'`: texts by their UTF-8 bytes, as `collate "C"` of Postgres and `LC_ALL=C sort` do. `'code-units'`:
- * texts as JavaScript compares them, which is another order as soon as an emoji is in them. Numbers rise in both.
+ * texts as JavaScript compares them, which differs for characters past U+FFFF, such as emoji. Numbers ascend in both.
  */
 export type KeyOrder<Key> = 'bytes' | 'code-units' | CompareKeys<Key>
 
@@ -18,7 +18,7 @@ export function keyOrder<Key extends ReconcileKey>(order: KeyOrder<Key>): Compar
   throw new OncekeyError('option_invalid', `order is ${String(order)}: it is 'bytes', 'code-units' or a function that compares two keys.`)
 }
 
-/** A comparison that answers nothing would make any two keys the same. */
+/** A comparison that returns NaN or undefined would make all keys equal. */
 function checked<Key extends ReconcileKey>(order: CompareKeys<Key>): CompareKeys<Key> {
   return (one, other) => {
     const result: unknown = order(one, other)
@@ -40,7 +40,7 @@ function byValue(byText: CompareKeys<string>): CompareKeys<ReconcileKey> {
           'such as (row) => BigInt(row.id) for numbers that come as texts.',
       )
     }
-    // Exact between numbers and bigints, too.
+    // Exact between numbers and bigints too.
     return one < other ? -1 : one > other ? 1 : 0
   }
 }
@@ -48,8 +48,8 @@ function byValue(byText: CompareKeys<string>): CompareKeys<ReconcileKey> {
 const byCodeUnits: CompareKeys<string> = (one, other) => (one < other ? -1 : one > other ? 1 : 0)
 
 /**
- * The order of UTF-8 bytes is that of code points. UTF-16 differs from it in one place: what is past U+FFFF is written with surrogates,
- * which lie below U+E000 to U+FFFF.
+ * The order of UTF-8 bytes is that of code points. UTF-16 differs in one place: code points past U+FFFF are written with surrogates, which
+ * sort below U+E000 to U+FFFF.
  */
 const byUtf8Bytes: CompareKeys<string> = (one, other) => {
   if (one === other) return 0
@@ -64,7 +64,7 @@ const byUtf8Bytes: CompareKeys<string> = (one, other) => {
 
 const rank = (unit: number) => (unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit)
 
-/** A key in the sentence of an error. */
+/** A key for an error message. */
 export function shownKey(key: unknown): string {
   const text = typeof key === 'string' ? JSON.stringify(key) : String(key)
   return text.length <= 100 ? text : `${text.slice(0, 99)}…`

@@ -2,12 +2,12 @@ import { OncekeyError } from '../core/errors.js'
 
 export interface Page<Item, Cursor> {
   readonly items: Iterable<Item>
-  /** Where the next page begins; undefined or null if this is the last one. */
+  /** Cursor of the next page; undefined or null on the last one. */
   readonly next?: Cursor | null | undefined
 }
 
 /**
- * Items of an API that answers in pages, as one stream. A page is asked for when the one before it is used up.
+ * Items of a paged API, as one stream. Each page is fetched when the previous one is used up.
  *
  * @example
  * pages(async (after?: string) => {
@@ -30,8 +30,8 @@ export async function* pages<Item, Cursor>(
 }
 
 /**
- * Rows of a query, page by page: each begins after the last key of the one before, so that an index finds it at once, however deep. It ends
- * with the first page that is empty.
+ * Rows of a query, page by page: each page starts after the last key of the previous one, so that an index finds it at any depth. Ends with
+ * the first empty page.
  *
  * @example
  * pagesByKey(

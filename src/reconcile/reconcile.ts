@@ -2,39 +2,39 @@ import { OncekeyError } from '../core/errors.js'
 import { type KeyOrder, keyOrder, type ReconcileKey } from './key-order.js'
 import { Side, type Stream } from './side.js'
 
-/** One function for items of both sides, or one for each. */
+/** One function for both sides, or one for each. */
 export type ForBoth<Local, Foreign, Result> =
   | ((item: Local | Foreign) => Result)
   | { readonly local: (item: Local) => Result; readonly foreign: (item: Foreign) => Result }
 
 export interface ReconcileOptions<Local, Foreign, Key extends ReconcileKey> {
-  /** Our records, sorted by key, each key once. It is read one item at a time, and closed at the end, whatever the end is. */
+  /** Our records, sorted by key, each key once. Read one item at a time, and always closed at the end. */
   local: Stream<Local>
   /** The other side's, in the same order. */
   foreign: Stream<Foreign>
-  /** By what items of both sides find each other. */
+  /** The key by which items of both sides match. */
   key: ForBoth<Local, Foreign, Key>
   /**
-   * What has to agree in two items of one key, by name: `{ amount: (ours, theirs) => ours.total === theirs.amount }`. The names that do not are
-   * told. Default: nothing, it is enough that both are there.
+   * What must agree in two items of one key, by name: `{ amount: (ours, theirs) => ours.total === theirs.amount }`. Names that do not agree
+   * are reported. Default: nothing, both only have to exist.
    */
   compare?: Readonly<Record<string, (local: Local, foreign: Foreign) => boolean>>
-  /** How both streams are sorted. Another order than the real one is an error, never a wrong report. Default `'bytes'`, as `collate "C"`. */
+  /** How both streams are sorted. A stream in another order is an error, never a wrong report. Default `'bytes'`, as `collate "C"`. */
   order?: KeyOrder<Key>
   /**
-   * Says of an item that nothing is under way with it any more. What is found of others is counted as `unsettled` and not told: the next
-   * time will show. Default: everything is settled.
+   * True if an item is no longer in progress. Differences of other items are counted as `unsettled` and not reported: the next round will
+   * show. Default: all are settled.
    */
   settled?: ForBoth<Local, Foreign, boolean>
-  /** Ends it early, also while a stream hangs: the iteration throws the signal's reason. */
+  /** Ends it early, even while a stream hangs: the iteration throws the signal's reason. */
   signal?: AbortSignal
 }
 
-/** What one of the two sides does not know, or knows otherwise. */
+/** An item missing on one side, or different. */
 export type Difference<Local, Foreign = Local, Key = ReconcileKey> =
   | { readonly kind: 'only-local'; readonly key: Key; readonly local: Local }
   | { readonly kind: 'only-foreign'; readonly key: Key; readonly foreign: Foreign }
-  /** `fields` are those names of `compare` that do not agree. */
+  /** `fields`: the names of `compare` that do not agree. */
   | { readonly kind: 'differs'; readonly key: Key; readonly local: Local; readonly foreign: Foreign; readonly fields: readonly string[] }
 
 export interface ReconcileCounts {
@@ -42,25 +42,25 @@ export interface ReconcileCounts {
   readonly differs: number
   readonly onlyLocal: number
   readonly onlyForeign: number
-  /** Differences of items that are not settled. */
+  /** Differences of unsettled items. */
   readonly unsettled: number
 }
 
 export interface ReconcileSummary extends ReconcileCounts {
-  /** Items that were read. */
+  /** Items read. */
   readonly local: number
   readonly foreign: number
-  /** Both streams were read to their end. Until then a stream may still turn out to be unsorted, and what was told may be wrong. */
+  /** Both streams were read to the end. Until then a stream may prove unsorted, and reported differences wrong. */
   readonly complete: boolean
 }
 
 export interface Reconciliation<Local, Foreign, Key> extends AsyncIterable<Difference<Local, Foreign, Key>> {
-  /** The counts up to now. */
+  /** The counts so far. */
   readonly summary: ReconcileSummary
 }
 
 /**
- * Compares two sorted streams of any size, in constant memory: one item of each is in hand.
+ * Compares two sorted streams of any size in constant memory: one item of each is held.
  *
  * @example
  * const run = reconcile({ local: orders, foreign: charges, key: { local: (order) => order.id, foreign: (charge) => charge.orderId } })
@@ -85,7 +85,7 @@ export function reconcile<Local, Foreign, Key extends ReconcileKey>(
       return { ...counts, local: sides?.local.read ?? 0, foreign: sides?.foreign.read ?? 0, complete }
     },
     [Symbol.asyncIterator]() {
-      // Read a second time it would find nothing, which looks like good news.
+      // A second read would find nothing, which looks like success.
       if (sides) throw new OncekeyError('option_invalid', 'A reconciliation can be read once: call reconcile() again, with new streams.')
       signal?.throwIfAborted()
       const { interruptible, stopListening } = interrupter(signal)
@@ -109,7 +109,7 @@ export function reconcile<Local, Foreign, Key extends ReconcileKey>(
       while (local.current !== undefined || foreign.current !== undefined) {
         const found = meet(local.current, foreign.current)
         if (found) {
-          // If the reader leaves here, nothing has failed.
+          // Leaving the loop here is not a failure.
           failed = false
           yield found
           failed = true
@@ -122,20 +122,20 @@ export function reconcile<Local, Foreign, Key extends ReconcileKey>(
     } finally {
       stopListening()
       const closing = Promise.all([local.close(), foreign.close()])
-      // What went wrong first is what is told.
+      // The first error wins.
       await (failed ? closing.catch(() => {}) : closing)
     }
   }
 
   type Held<Item> = { readonly item: Item; readonly key: Key } | undefined
 
-  /** Which of the two comes first: below 0 the local one, above 0 the foreign one. */
+  /** Negative: the local item comes first. Positive: the foreign one. */
   function first(local: Held<Local>, foreign: Held<Foreign>): number {
     if (local === undefined) return 1
     return foreign === undefined ? -1 : compareKeys(local.key, foreign.key)
   }
 
-  /** What is to be told of the items in hand, if anything. */
+  /** The difference between the current items, if any. */
   function meet(local: Held<Local>, foreign: Held<Foreign>): Difference<Local, Foreign, Key> | undefined {
     const which = first(local, foreign)
     if (local && which < 0) {
@@ -165,7 +165,7 @@ export function reconcile<Local, Foreign, Key extends ReconcileKey>(
     return settled
   }
 
-  /** Reads on where the items in hand came from. */
+  /** Advances the side that came first, or both. */
   async function pass(local: Side<Local, Key>, foreign: Side<Foreign, Key>): Promise<void> {
     const which = first(local.current, foreign.current)
     if (which < 0) await local.advance()
@@ -175,8 +175,8 @@ export function reconcile<Local, Foreign, Key extends ReconcileKey>(
 }
 
 /**
- * Lets a wait end when the signal is aborted. One listener for all waits, and nothing that is kept of each: a race against one
- * long-lived promise would grow with every item.
+ * Ends a wait when the signal aborts. One listener for all waits, and no memory for each: racing a long-lived promise would leak a reaction
+ * per item.
  */
 function interrupter(signal: AbortSignal | undefined) {
   if (!signal) return { interruptible: <T>(wait: Promise<T>) => wait, stopListening() {} }
@@ -202,7 +202,7 @@ function checkedStream<Item>(name: 'local' | 'foreign', stream: Stream<Item>): S
   throw new OncekeyError('option_invalid', `${name} is not a stream: give an async iterable, such as pages(…), or a list.`)
 }
 
-/** The two functions of an option that may be one. */
+/** An option as two functions. */
 export function forBoth<Local, Foreign, Result>(
   name: string,
   given: ForBoth<Local, Foreign, Result>,
@@ -214,7 +214,7 @@ export function forBoth<Local, Foreign, Result>(
 
 function checkedFields<Compare>(compare: Readonly<Record<string, Compare>>): (readonly [string, Compare])[] {
   const fields = Object.entries(compare ?? {})
-  // One function for everything has no names, and nothing would be compared.
+  // A single function has no names, so nothing would be compared.
   if (typeof compare === 'object' && compare !== null && fields.every(([, agree]) => typeof agree === 'function')) return fields
   throw new OncekeyError(
     'option_invalid',
@@ -222,7 +222,7 @@ function checkedFields<Compare>(compare: Readonly<Record<string, Compare>>): (re
   )
 }
 
-/** A promise, as an async function gives it, would count as a yes. */
+/** A promise, as from an async function, would be truthy. */
 function yesOrNo(name: string, word: unknown): boolean {
   if (typeof word === 'boolean') return word
   throw new OncekeyError('option_invalid', `${name} says ${String(word)}: it has to say true or false, at once.`)

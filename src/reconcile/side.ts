@@ -1,7 +1,7 @@
 import { OncekeyError } from '../core/errors.js'
 import { type CompareKeys, type ReconcileKey, shownKey } from './key-order.js'
 
-/** Items in the order of their keys, each key once. Pages of a query, lines of a file, a list. */
+/** Items in the order of their keys, each key once: pages of a query, lines of a file, a list. */
 export type Stream<Item> = AsyncIterable<Item> | Iterable<Item>
 
 export interface SideOptions<Item, Key> {
@@ -13,14 +13,14 @@ export interface SideOptions<Item, Key> {
   interruptible<T>(wait: Promise<T>): Promise<T>
 }
 
-/** One of the two streams, with the one item of it that is in hand. */
+/** One of the two streams, with its current item. */
 export class Side<Item, Key extends ReconcileKey> {
   /** Undefined before the first item and after the last. */
   current: { readonly item: Item; readonly key: Key } | undefined
   read = 0
   readonly #options: SideOptions<Item, Key>
   readonly #iterator: AsyncIterator<Item> | Iterator<Item>
-  /** What there is to close: a stream that ended or failed has closed itself. */
+  /** Whether to close the stream: one that ended or failed has closed itself. */
   #state: 'idle' | 'reading' | 'over' = 'idle'
 
   constructor(options: SideOptions<Item, Key>) {
@@ -29,7 +29,7 @@ export class Side<Item, Key extends ReconcileKey> {
     this.#iterator = Symbol.asyncIterator in stream ? stream[Symbol.asyncIterator]() : stream[Symbol.iterator]()
   }
 
-  /** Puts the next item in hand, and sees that it stands where it should. */
+  /** Reads the next item, and checks its order. */
   async advance(): Promise<void> {
     const { keyOf, interruptible } = this.#options
     this.#state = 'reading'
@@ -55,7 +55,7 @@ export class Side<Item, Key extends ReconcileKey> {
     }
   }
 
-  /** Lets the stream give back what it holds. One that is in the middle of a read does so after it, and is not waited for: it may hang. */
+  /** Closes the stream. One in the middle of a read closes after it, without being awaited: it may hang. */
   async close(): Promise<void> {
     if (this.#state === 'over') return
     const wasReading = this.#state === 'reading'

@@ -11,12 +11,12 @@ import { memoryTurns } from './memory-turns.js'
 import { memoryUpkeep } from './memory-upkeep.js'
 
 /**
- * The smallest correct store, for unit tests and for reading first. Nothing in it waits, so each verb is atomic. It lives
- * and dies with the process: never put it between a customer and a second charge.
+ * The smallest correct store: for unit tests, and to read first. Nothing in it awaits, so each verb is atomic. Its keys
+ * are lost with the process: never use it to protect payments.
  */
 export function memoryStore({ clock = systemClock }: { clock?: Clock } = {}): Store {
   const records = new Map<string, KeyRecord>()
-  /** When a worker may take a key that waits. */
+  /** When a worker may take a waiting key. */
   const due = new Map<string, number>()
 
   return {
@@ -65,7 +65,7 @@ export function memoryStore({ clock = systemClock }: { clock?: Clock } = {}): St
       const wasTakenBack = fence === 2 && reason === holderGone && (state === 'pending' || state === 'parked')
       if (state !== 'processing' && !(isBegun && wasTakenBack)) return 'absent'
       due.delete(id)
-      // What it began never ran. What it took over goes on with the next holder.
+      // A new key never ran: delete it. A taken-over key waits for its next holder.
       if (isBegun) records.delete(id)
       else save({ ...record, state: 'pending', leaseUntil: null })
       return 'done'
@@ -131,7 +131,7 @@ export function memoryStore({ clock = systemClock }: { clock?: Clock } = {}): St
     return record
   }
 
-  /** The record, if this lease is its newest and still in force. */
+  /** The record, if this is its newest lease and still in force. */
   function heldBy(lease: Lease): KeyRecord | undefined {
     const record = records.get(lease.id)
     const newest = record?.incarnation === lease.incarnation && record.fence === lease.fence
@@ -144,18 +144,18 @@ export function memoryStore({ clock = systemClock }: { clock?: Clock } = {}): St
       save({ ...held, state, leaseUntil: null, ...changes(held) })
       return 'done'
     }
-    // The same write again, because its acknowledgement was lost.
+    // The same write repeated: its acknowledgement was lost.
     const record = records.get(lease.id)
     const repeated = record?.incarnation === lease.incarnation && record.fence === lease.fence && record.state === state
     return repeated ? 'done' : 'lost'
   }
 }
 
-/** How a request may take a key: by holding it, or by leaving it to workers. */
+/** How a request takes a key: held by itself, or enqueued for workers. */
 interface Way<V> {
   decide(record: KeyRecord | undefined, claim: KeyClaim, now: number): Decision
   begin(id: string, claim: KeyClaim, now: number): KeyRecord
-  /** The verdict for a key that is this claim's. */
+  /** The verdict for a key that this claim has. */
   admit(record: KeyRecord): V
 }
 
@@ -193,7 +193,7 @@ function takenOver(record: KeyRecord, { owner, leaseMs, worker }: KeyClaim, now:
   return { ...record, state: 'processing', fence: record.fence + 1, owner, attempts, leaseUntil: now + leaseMs }
 }
 
-/** The holder is gone and its work must not run again. The fence rises, so that the holder cannot come back either. */
+/** The holder is gone and its work must not run again. The fence rises, so that the holder cannot return. */
 function ended(record: KeyRecord, state: 'failed' | 'parked', { retention }: KeyClaim, now: number): KeyRecord {
   return {
     ...record,
@@ -215,7 +215,7 @@ function given<V extends object>(verdict: V): V {
   return 'answer' in verdict ? { ...verdict, answer: copy(verdict.answer as Answer) } : verdict
 }
 
-/** Stored bytes must not change under the caller's hands. (`slice()` would not do: that of a Buffer is no copy.) */
+/** Stored bytes must not change with the caller's. (`slice()` of a Buffer does not copy.) */
 function copy(answer: Answer): Answer {
   return { ...answer, headers: answer.headers.map(([name, value]) => [name, value]), body: new Uint8Array(answer.body) }
 }

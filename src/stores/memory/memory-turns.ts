@@ -1,7 +1,7 @@
 import type { Clock } from '../../core/clock.js'
 import type { TurnStore } from '../../core/store.js'
 
-/** Turns of the one process there is: several parts of it may want them. */
+/** Turns within the one process. */
 export function memoryTurns(clock: Clock): TurnStore {
   const turns = new Map<string, { readonly holder: string; readonly until: number }>()
   /** When each is due next. */

@@ -6,7 +6,7 @@ import { holderGone, neverStarted, nobodyCame, outcomeUnknown } from '../../core
 
 const hourMs = 3_600_000
 
-/** Background work, where all keys can be looked at in one go. */
+/** Background work on keys in memory. */
 export function memoryUpkeep(clock: Clock, records: Map<string, KeyRecord>, due: ReadonlyMap<string, number>): UpkeepStore {
   let turn: { readonly holder: string; readonly until: number } | undefined
 
@@ -55,7 +55,7 @@ export function memoryUpkeep(clock: Clock, records: Map<string, KeyRecord>, due:
     return { tenant, scope, key, fence, to: 'pending', reason: holderGone }
   }
 
-  /** The fence rises, so that whoever had the key cannot come back. */
+  /** The fence rises, so that the holder cannot return. */
   function end(record: KeyRecord, to: 'failed' | 'parked', answer: Answer, reason: string, expiresAt: number): EndedKey {
     const { tenant, scope, key } = record
     const fence = record.fence + 1

@@ -12,24 +12,24 @@ import { keySettle } from './scripts/key-settle.js'
 import { keyTakeOver } from './scripts/key-take-over.js'
 import type { Arguments, RunScript, Script } from './scripts/script.js'
 
-/** A claim that loses this many races in a row says "in progress", which is then the truth. */
+/** After losing this many races, a claim answers "in progress", which is then true. */
 const maxLooks = 20
 
-/** How a request may take a key: by holding it, or by leaving it to workers. */
+/** How a request takes a key: held by itself, or enqueued for workers. */
 interface Way<V> {
   readonly begin: Beginning
   decide(record: KeyRecord | undefined, claim: KeyClaim, now: number): Decision
-  /** The verdict for a key that is this claim's. */
+  /** The verdict for a key that this claim has. */
   admit(record: KeyRecord): V
-  /** The verdict on a key that changes faster than it can be looked at. */
+  /** The verdict if the key keeps changing. */
   readonly lastWord: Reported
 }
 
 type Reported = ReturnType<typeof report>
 
 /**
- * The claim as a whole. Whatever is decided here is done by one script, if the key is still what was decided on, and the script tells
- * what it is otherwise. The decision is not the script's own: fingerprints are compared with secrets, which Redis is not told.
+ * Claims a key. The decision is made here, because fingerprints are compared with secrets that Redis must not have. One script carries it
+ * out if the key has not changed since; otherwise the script returns the key's new state.
  */
 export function claimer(run: RunScript, keepMs: number) {
   return {
@@ -57,7 +57,7 @@ export function claimer(run: RunScript, keepMs: number) {
     return checked(wanted, sightingOf(id, await run(keyLook, id, [])))
   }
 
-  /** Most claims begin something: those look and begin in one go. Workers begin nothing. */
+  /** Most claims create the key, so look and create are one script. Workers never create. */
   async function meet<V>(claim: KeyClaim, way: Way<V>): Promise<V | Reported> {
     const id = keyId(checkKeyRef(claim))
     let settled = false
@@ -81,7 +81,7 @@ export function claimer(run: RunScript, keepMs: number) {
           const ending = [from, ms, floorMs, 'reason', holderGone, ...answerFields(outcomeUnknown)]
           const after = await act(keySettle, id, claim, [...version(found), decision.as, ...ending])
           settled ||= after.acted
-          // What it was settled as is what it is now: to be told, not to be held.
+          // Settled by this claim: report it, do not hold it.
           seen = { ...after, acted: false }
           break
         }

@@ -2,8 +2,8 @@ import { type ErrorCode, isOncekeyError, OncekeyError } from '../../core/errors.
 import { safely, thrownText } from '../../core/thrown-text.js'
 
 /**
- * What a client's error means for the caller. What Redis itself says begins with a word in capitals; anything else never reached it or
- * never came back.
+ * What a client's error means for the caller. An error of Redis itself begins with a word in capitals; any other is a failure of the
+ * connection.
  */
 export function translated(error: unknown): OncekeyError {
   if (isOncekeyError(error)) return error
@@ -12,7 +12,7 @@ export function translated(error: unknown): OncekeyError {
   return new OncekeyError(code, `${sentence} (${message})`, { cause: error })
 }
 
-/** An error of the language itself comes from a wrong argument or a bug, not from the network. */
+/** A language error comes from a wrong argument or a bug, not from the network. */
 function isMistake(error: unknown): boolean {
   const mistakes = [TypeError, RangeError, ReferenceError, SyntaxError]
   return safely(() => (error as { code?: unknown } | null)?.code === undefined && mistakes.some((kind) => error instanceof kind), false)
@@ -36,5 +36,5 @@ function meaning(message: string): [ErrorCode, string] {
 
 const refused: [ErrorCode, string] = ['store_failed', 'A script of oncekey failed. This is not expected: please report it.']
 
-/** Starting, failing over, moving slots, stopped by somebody else's script, or short of the replicas that it must have. */
+/** Starting, failing over, moving slots, blocked by another script, or short of required replicas. */
 const passing = new Set(['LOADING', 'CLUSTERDOWN', 'MASTERDOWN', 'TRYAGAIN', 'MOVED', 'ASK', 'BUSY', 'NOREPLICAS', 'MISCONF', 'UNBLOCKED'])

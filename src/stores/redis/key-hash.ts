@@ -2,10 +2,10 @@ import type { Answer, HeaderPair } from '../../core/answer.js'
 import type { KeyRecord, KeyState } from '../../core/record.js'
 import type { RedisReply } from './connections/connection.js'
 
-/** A key as a script found or left it, and Redis's own time. */
+/** A key as a script found or left it, with the Redis time. */
 export interface Sighting {
   readonly now: number
-  /** Whether the script did what it was asked to. If not, the key is another one than was thought. */
+  /** Whether the script acted. If not, the key has changed since it was read. */
   readonly acted: boolean
   readonly found: SeenKey | undefined
 }
@@ -16,7 +16,7 @@ export interface SeenKey {
   readonly revision: string
 }
 
-/** What a script compares before it acts on what was seen. No key has the version of nothing. */
+/** What a script compares before it acts. No key has the version of a missing one. */
 export function version(seen: SeenKey | undefined): [incarnation: string, revision: string] {
   return seen ? [seen.record.incarnation, seen.revision] : ['', '']
 }
@@ -58,7 +58,6 @@ function seenKey(id: string, pairs: readonly RedisReply[]): SeenKey {
   return { record, revision: text('revision') }
 }
 
-/** The fields of an answer. */
 export function answerFields({ status, headers, body, omittedBytes }: Answer): (string | Uint8Array)[] {
   const omitted = omittedBytes === undefined ? [] : ['omittedBytes', String(omittedBytes)]
   return ['status', String(status), 'headers', JSON.stringify(headers), 'body', body, ...omitted]
@@ -76,7 +75,7 @@ function answerOf(fields: ReadonlyMap<string, Buffer>): Answer | null {
   }
 }
 
-/** Texts are bytes here; a client that was told otherwise hands out strings, and bodies would be damaged on the way. */
+/** Stored texts are bytes: a client configured to return strings would damage bodies. */
 function bytes(reply: RedisReply | undefined): Buffer {
   return Buffer.isBuffer(reply) ? reply : Buffer.from(reply as Uint8Array)
 }

@@ -14,12 +14,12 @@ import { keyWithdraw } from './scripts/key-withdraw.js'
 import { type RunScript, runScript } from './scripts/script.js'
 
 export interface RedisStoreOptions {
-  /** What the names of its keys in Redis begin with. Services that share a Redis need one each, or they share keys. Default `oncekey:`. */
+  /** Prefix of its keys in Redis. Services that share a Redis need different ones. Default `oncekey:`. */
   prefix?: string
   /**
-   * How long a key is remembered that was begun, not finished, and not asked for again, counted from its last lease; never less than its
-   * retention. Too low: a client that comes back after a long outage begins anew, and is not compared with what it asked before. Too high:
-   * memory, for each request that failed and was never retried. `'forever'` is possible. Default 7 days.
+   * How long an unfinished key is kept that no client asked for again, counted from its last lease; at least its retention. Too low: a client
+   * that returns after a long outage starts anew, without a fingerprint check. Too high: memory for each request that failed and was never
+   * retried. `'forever'` is possible. Default 7 days.
    */
   keepUnfinished?: Duration | 'forever'
 }
@@ -29,14 +29,14 @@ export interface RedisStore extends Store {
   readonly durability: 'best-effort'
   /** Redis cannot share a transaction with your data. */
   readonly steps?: never
-  /** Nothing to sweep or to reap: the next claim ends what a crash left, and Redis forgets what is over. */
+  /** No sweep, no reap: the next claim settles what a crash left, and Redis expires keys. */
   readonly upkeep?: never
 }
 
 /**
- * Keys in Redis, for work where a duplicate costs an e-mail, and not money. While Redis keeps what it was told, it keeps the whole
- * contract of a store. But a failover, an eviction, a flush or a crash between two writes of the log makes it forget keys, and then their
- * work runs again. What must not run twice belongs into `postgresStore()`, with `redisFilter()` in front if it must be fast.
+ * Keys in Redis, for work where a duplicate costs an e-mail, not money. While Redis keeps its data, the full store contract holds. But
+ * a failover, an eviction, a flush or a crash between two log writes loses keys, and their work runs again. Work that must not run twice
+ * belongs in `postgresStore()`, with `redisFilter()` in front if it must be fast.
  */
 export function redisStore(
   connection: RedisConnection,
@@ -78,7 +78,7 @@ export function redisStore(
       const { found, now } = await look(id)
       return found?.record.tenant === tenant ? { record: found.record, now } : undefined
     },
-    // Redis does it by itself, at the very moment.
+    // Redis expires keys itself.
     keyReap: async () => 0,
   }
 
@@ -95,7 +95,7 @@ export function redisStore(
   }
 }
 
-/** A release or a park sets no end to the key. */
+/** A release or a park sets no expiry. */
 const notKept = ['', '', ''] as const
 
 const proof = ({ incarnation, fence, owner }: Lease) => [incarnation, String(fence), owner]

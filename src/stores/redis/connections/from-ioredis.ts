@@ -8,7 +8,7 @@ export interface IoredisClient {
 /** Your own `Redis` (also one that asks Sentinel) or `Cluster` of ioredis. */
 export function fromIoredis(client: IoredisClient): RedisConnection {
   return {
-    // It finds the key in the command by itself.
+    // ioredis finds the key in the command itself.
     async send(_, command) {
       const [name, ...args] = asBuffers(command)
       return (await client.callBuffer(name as string, args)) as RedisReply

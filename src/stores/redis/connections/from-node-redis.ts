@@ -1,12 +1,12 @@
 import { asBuffers, type RedisConnection, type RedisReply } from './connection.js'
 
-/** The subset of node-redis's clients that we need. How `sendCommand` is called depends on the kind, which is seen at run time. */
+/** The subset of node-redis's clients that we need. `sendCommand` differs by the kind of client, detected at run time. */
 export interface NodeRedisClient {
   // biome-ignore lint/suspicious/noExplicitAny: three kinds of client have three signatures, and no type has room for all of them.
   sendCommand(...args: any[]): Promise<unknown>
 }
 
-/** Replies in bytes: the first is the word of release 4, the second that of 5 and 6, by the type's number in the protocol. */
+/** Replies in bytes: the first option is for release 4, the second for 5 and 6, by RESP type number. */
 const inBytes = { returnBuffers: true, typeMapping: { 36: Buffer } }
 
 /** Your own client of `redis` or `@redis/client`: what createClient, createClientPool, createCluster or createSentinel returned. */
@@ -16,7 +16,7 @@ export function fromNodeRedis(client: NodeRedisClient): RedisConnection {
 }
 
 function senderOf(client: NodeRedisClient): (key: string, command: (string | Buffer)[]) => Promise<unknown> {
-  // Never to a replica: it may not know yet what was decided.
+  // Never a replica, which may lag behind.
   if ('nodeByAddress' in client) return (key, command) => client.sendCommand(key, false, command, inBytes)
   if ('getMasterNode' in client) return (_, command) => client.sendCommand(false, command, inBytes)
   return (_, command) => client.sendCommand(command, inBytes)

@@ -1,10 +1,10 @@
 import type { Clock } from '../../../core/clock.js'
 
-/** Redis is left alone after so many failures, one after the other, for so long; then one request tries it for all. */
+/** After this many failures in a row, Redis is skipped for `pauseMs`; then one request tries it for all. */
 const failuresInARow = 5
 const pauseMs = 1_000
 
-/** Asks something that may be slow, silent or gone, and never waits for it for long. */
+/** A circuit breaker, with a time limit, for calls that may hang or fail. */
 export class Breaker {
   readonly #clock: Clock
   readonly #timeoutMs: number
@@ -17,12 +17,12 @@ export class Breaker {
     this.#timeoutMs = timeoutMs
   }
 
-  /** The answer, in `{}`; undefined if there is none in time, or if it was not even asked. */
+  /** The answer, in `{}`; undefined if it did not come in time or was not requested. */
   async ask<T>(question: () => Promise<T>): Promise<{ readonly answer: T } | undefined> {
     const now = this.#clock.monotonic()
     if (this.#failures >= failuresInARow) {
       if (now < this.#closedUntil) return undefined
-      // This one tries; the others wait for what becomes of it.
+      // This one tries; the others skip until it has ended.
       this.#closedUntil = now + pauseMs
     }
     const answer = await this.#inTime(question)
@@ -31,7 +31,7 @@ export class Breaker {
     return answer
   }
 
-  /** Requests that were under way together failed together: of a hundred that one hiccup met, one counts. */
+  /** Concurrent requests fail together: a hundred that met one hiccup count as one failure. */
   #fail(askedAt: number): void {
     if (askedAt <= this.#lastFailureAt) return
     this.#lastFailureAt = this.#clock.monotonic()
@@ -43,7 +43,7 @@ export class Breaker {
     return new Promise((resolve) => {
       let cancel = this.#clock.schedule(
         () => {
-          // The answer may be here, unread because this process was busy: timers come before sockets, so this one waits for a turn.
+          // The answer may be unread because this process was busy: timers run before sockets, so allow one more turn.
           cancel = this.#clock.schedule(() => resolve(undefined), 0, { background: true })
         },
         this.#timeoutMs,

@@ -5,18 +5,18 @@ interface Moment {
   readonly wall: number
 }
 
-/** How much two good clocks may drift apart: ten times what quartz does. */
+/** Maximum drift between two good clocks: ten times that of quartz. */
 const drift = 0.001
 
-/** A look at the database's clock is worth nothing after this: it may have been set, or another server may have taken its place. */
+/** A reading expires after this: the clock may have been set, or another server may have taken over. */
 const longestMs = 300_000
-/** From this age on it is worth looking again. */
+/** From this age on, read it again. */
 const staleMs = 30_000
 
 /**
- * What the database's clock shows now, between two bounds, without asking it each time. Whatever this process's own clocks do - stand
- * still while the machine sleeps, jump when somebody sets them - the bounds grow apart and stay true: of its two clocks the one that says
- * more counts for the later bound, the one that says less for the earlier. Only clocks that crawl together can fool it.
+ * Bounds of the database's clock, without a query each time. The bounds widen but stay true even if this process's clocks stop during
+ * sleep or are set: the later bound uses whichever of the two clocks advanced more, the earlier bound the one that advanced less. Only
+ * both clocks running slow together break it.
  */
 export class DatabaseClock {
   readonly #clock: Clock
@@ -30,7 +30,7 @@ export class DatabaseClock {
     return { monotonic: this.#clock.monotonic(), wall: this.#clock.now() }
   }
 
-  /** The database showed this, at some time between `asked` and now. */
+  /** The database showed this time between `asked` and now. */
   saw(shown: number, asked: Moment): void {
     this.#look = { shown, asked, answered: this.moment() }
   }
@@ -39,14 +39,14 @@ export class DatabaseClock {
     return !this.#look || this.#passed(this.#look.asked).most > staleMs
   }
 
-  /** It shows no more than this. Undefined if nobody has looked lately. */
+  /** Upper bound. Undefined without a recent reading. */
   latest(): number | undefined {
     if (!this.#look) return undefined
     const { most } = this.#passed(this.#look.asked)
     return most > longestMs ? undefined : this.#look.shown + Math.ceil(most * (1 + drift))
   }
 
-  /** It shows at least this. */
+  /** Lower bound. */
   earliest(): number | undefined {
     if (!this.#look || this.latest() === undefined) return undefined
     return this.#look.shown + Math.floor(Math.max(0, this.#passed(this.#look.answered).least) * (1 - drift))

@@ -3,7 +3,7 @@ import type { Answer } from '../../../core/answer.js'
 import type { KeyRef } from '../../../core/key.js'
 import type { KeyRing } from '../../../core/key-ring.js'
 
-/** What the filter knows of a key. `until` is on the database's clock, and never later than what it is about. */
+/** What the filter knows of a key. `until` is on the database's clock, never past the lease or expiry. */
 export type Entry = { readonly until: number; readonly incarnation: string; readonly fingerprint: Uint8Array | null } & (
   | { readonly kind: 'finished'; readonly state: 'complete' | 'failed'; readonly answer: Answer }
   | { readonly kind: 'held'; readonly owner: string }
@@ -13,7 +13,7 @@ export type Entry = { readonly until: number; readonly incarnation: string; read
 const formatVersion = 1
 const proofBytes = 32
 
-/** The entry in bytes that prove themselves: whoever has no secret cannot make them, change them or pass them off as another key's. */
+/** The entry as authenticated bytes: without a secret they cannot be made, changed or moved to another key. */
 export function packEntry({ current }: KeyRing, ref: KeyRef, entry: Entry): Uint8Array {
   const body = entry.kind === 'finished' ? entry.answer.body : new Uint8Array()
   const fingerprint = entry.fingerprint && Buffer.from(entry.fingerprint).toString('base64')
@@ -26,7 +26,7 @@ export function packEntry({ current }: KeyRing, ref: KeyRef, entry: Entry): Uint
   return Buffer.concat([Buffer.of(formatVersion, id.length), id, proof(current.key, current.id, ref, content), content])
 }
 
-/** Undefined for anything that is not, byte for byte, what one of our processes wrote for this very key. */
+/** Undefined unless one of our processes wrote exactly these bytes for this key. */
 export function unpackEntry(ring: KeyRing, ref: KeyRef, bytes: Uint8Array): Entry | undefined {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
   const proofAt = 2 + (buffer[1] ?? 0)
@@ -39,7 +39,7 @@ export function unpackEntry(ring: KeyRing, ref: KeyRef, bytes: Uint8Array): Entr
   return parsed(content)
 }
 
-/** What is proven is ours: it has the form that we gave it. */
+/** Authenticated bytes need no further checks. */
 function parsed(content: Buffer): Entry {
   const bodyAt = 4 + content.readUInt32BE()
   const head = JSON.parse(content.toString('utf8', 4, bodyAt))

@@ -13,46 +13,46 @@ import { type Entry, packEntry, unpackEntry } from './entry.js'
 
 export interface RedisFilterOptions {
   /**
-   * Keys for HMAC-SHA-256, 32 random bytes each; the first one signs, all of them prove. The same in all processes. Whoever has one and can
-   * write to Redis can answer for you; one that is taken away only makes its entries worthless.
+   * Keys for HMAC-SHA-256, 32 random bytes each, the same in all processes: the first signs, all verify. Anyone who has one and can write
+   * to Redis can forge answers. Removing one only invalidates its entries.
    */
   secrets: readonly EncryptionKey[]
-  /** What the names of its entries begin with. Services that share a Redis need one each. Default `oncekey-filter:`. */
+  /** Prefix of its entries. Services that share a Redis need different ones. Default `oncekey-filter:`. */
   prefix?: string
   /**
-   * How long a request waits for Redis before it asks the database. Too low: a busy Redis is of no use. Too high: a Redis that hangs delays
-   * requests by so much, five times, until it is left alone for a second. Default 10 ms.
+   * How long a request waits for Redis before it asks the database. Too low: a busy Redis is useless. Too high: a hanging Redis delays
+   * five requests by this much, then is skipped for a second. Default 10 ms.
    */
   timeout?: Duration
   /**
-   * The longest that an answer stays in Redis; never longer than its retention. Too low: late retries ask the database once more. Too high:
-   * memory, and a key that somebody deletes by hand is told for that long. Default 1 h.
+   * How long an answer stays in Redis, at most its retention. Too low: late retries ask the database once more. Too high: memory, and a key
+   * deleted manually is replayed for that long. Default 1 h.
    */
   keepFor?: Duration
-  /** Larger answers are left to the database. Too low: they are read there each time. Too high: Redis and the network are busy with them. Default 64 KiB. */
+  /** Larger answers stay in the database. Too low: they are always read there. Too high: load on Redis and the network. Default 64 KiB. */
   maxAnswerBytes?: number
-  /** Told what becomes of each request. What it throws is lost. Default: nobody is told. */
+  /** Called for each request. Errors it throws are ignored. Default: none. */
   onEvent?: (event: FilterEvent) => unknown
   /** For tests. */
   clock?: Clock
 }
 
 /**
- * `served`: answered without the database. `passed-on`: the database was asked. `unanswered`: because Redis did not answer in time, or is
- * left alone. `refused`: because what Redis had was damaged, forged or another key's.
+ * `served`: answered without the database. `passed-on`: the database was asked. `unanswered`: it was, because Redis was too slow or is
+ * skipped. `refused`: it was, because the entry was damaged, forged or another key's.
  */
 export interface FilterEvent extends KeyRef {
   readonly type: 'served' | 'passed-on' | 'unanswered' | 'refused'
 }
 
-/** So many keys are remembered whose work is under way in this process. The answers of others reach Redis with their first replay. */
+/** The most keys remembered as in progress in this process. Other answers reach Redis with their first replay. */
 const maxHeld = 10_000
 
 type Known = Extract<Verdict, { kind: 'replay' | 'in-progress' }>
 
 /**
- * Redis in front of a durable store. It tells what is finished and what is under way, so that retries need no database; only the store
- * itself ever lets work run. A Redis that is slow, empty, behind, gone, or that lies, costs time: never a second run, never a wrong answer.
+ * Redis in front of a durable store. It answers for finished keys and keys in progress, so that retries need no database; only the store
+ * lets work run. A Redis that is slow, empty, stale, down or forged costs time, never a second run or a wrong answer.
  */
 export function redisFilter<Tx, S extends Store<Tx>>(store: S & Store<Tx>, redis: RedisConnection, options: RedisFilterOptions): S {
   const { prefix = 'oncekey-filter:', timeout = '10ms', keepFor = '1h', maxAnswerBytes = 65_536, clock = systemClock } = options
@@ -64,7 +64,7 @@ export function redisFilter<Tx, S extends Store<Tx>>(store: S & Store<Tx>, redis
   const breaker = new Breaker(clock, durationMs(timeout, 'timeout'))
   const database = new DatabaseClock(clock)
   const held = new Map<string, { readonly ref: KeyRef; readonly fingerprint: Uint8Array | null }>()
-  /** Tokens of claims that may have got their key without knowing it: when their leases began is not known. */
+  /** Tokens of failed claims that may hold their key: the start of the lease is unknown. */
   const unsure = new Set<string>()
   let looking = false
 
@@ -114,7 +114,7 @@ export function redisFilter<Tx, S extends Store<Tx>>(store: S & Store<Tx>, redis
     ...(store.steps ? { steps: filteredSteps(store.steps) } : {}),
   } satisfies Partial<Store<Tx>> as S
 
-  /** What Redis knows of the key, if it proves to be true, is still in force and answers this very request. */
+  /** What Redis knows of the key, if it is authentic, still in force and for this same request. */
   async function find(id: string, claim: KeyClaim): Promise<Known | undefined> {
     const verdict = database.latest() === undefined ? 'passed-on' : await ask(id, claim)
     const served = typeof verdict === 'object'
@@ -140,14 +140,14 @@ export function redisFilter<Tx, S extends Store<Tx>>(store: S & Store<Tx>, redis
     return entry.owner === claim.owner ? 'passed-on' : { kind: 'in-progress', retryAfterMs: leftMs }
   }
 
-  /** `asked`: the database showed at least this when it was asked, so the lease ends no earlier than that. */
+  /** `asked`: a lower bound of the database time at the claim, so the lease ends after `asked + leaseMs`. */
   function hold(claim: KeyClaim, lease: Lease, asked: number | undefined): void {
     const fingerprint = claim.fingerprint?.bytes ?? null
     held.set(leaseName(lease), { ref: checkKeyRef(claim), fingerprint })
     dropOldest(held)
     if (asked === undefined || unsure.delete(claim.owner)) return
     const { incarnation, owner } = lease
-    // Not over an answer: this one may be late.
+    // Never over an answer: this may be late.
     void put(claim, lease.id, { kind: 'held', incarnation, owner, fingerprint, until: asked + claim.leaseMs }, ['NX'])
   }
 
@@ -159,11 +159,11 @@ export function redisFilter<Tx, S extends Store<Tx>>(store: S & Store<Tx>, redis
     void put(claim, id, { kind: 'finished', state, answer, incarnation, fingerprint, until })
   }
 
-  /** Waited for, so that the client that gets this answer finds it here when it asks again. */
+  /** Awaited, so that the client finds its answer here when it retries. */
   function tellFinished(finish: KeyFinish, known: ReturnType<typeof letGo>, asked: number | undefined): Promise<unknown> {
     const { lease, state, answer, retention } = finish
     if (!known || asked === undefined || answer.body.length > maxAnswerBytes) return forget(lease.id)
-    // When the key was created is not known here, but that it is kept for the floor is.
+    // The creation time is unknown here, but the retention floor is guaranteed.
     const keptMs = retention.from === 'completion' ? retention.ms : retention.floorMs
     const until = asked + Math.min(keptMs, keepForMs)
     const { ref, fingerprint } = known
@@ -177,7 +177,7 @@ export function redisFilter<Tx, S extends Store<Tx>>(store: S & Store<Tx>, redis
     return result
   }
 
-  /** A finish that is asked a second time may not be the one that was stored: only the first one's answer is told. */
+  /** A repeated finish may carry another answer than the stored one: only the first is cached. */
   function letGo(lease: Lease) {
     const name = leaseName(lease)
     const known = held.get(name)
@@ -199,7 +199,7 @@ export function redisFilter<Tx, S extends Store<Tx>>(store: S & Store<Tx>, redis
     return breaker.ask(() => redis.send(nameOf(id), ['DEL', nameOf(id)]))
   }
 
-  /** By any key that is there; nobody waits for it. */
+  /** Any existing key will do; not awaited. */
   function lookAtClock(tenant: string, id: string): void {
     if (looking || !database.isStale) return
     looking = true
@@ -221,7 +221,7 @@ export function redisFilter<Tx, S extends Store<Tx>>(store: S & Store<Tx>, redis
       async keyFinishWithin(finish, tx, limit) {
         letGo(finish.lease)
         const result = await steps.keyFinishWithin(finish, tx, limit)
-        // Before the commit, and whether it comes or not: those who ask meanwhile ask the database.
+        // Before the commit, whether or not it comes: meanwhile requests go to the database.
         void forget(finish.lease.id)
         return result
       },
@@ -239,7 +239,7 @@ export function redisFilter<Tx, S extends Store<Tx>>(store: S & Store<Tx>, redis
   }
 }
 
-/** When in doubt, and when something differs, it is the database's to say. */
+/** If in doubt or different, the database decides. */
 function isSameRequest({ fingerprint }: KeyClaim, entry: Entry): boolean {
   if (fingerprint === null) return true
   if (entry.fingerprint === null) return false

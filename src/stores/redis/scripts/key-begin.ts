@@ -2,7 +2,7 @@ import type { KeyClaim } from '../../../core/store.js'
 import { type SeenKey, version } from '../key-hash.js'
 import { script } from './script.js'
 
-/** Begins a life of the key where there is none, or in the place of the one that was seen to be over. */
+/** Creates the key if there is none, or replaces the one that was seen expired. */
 export const keyBegin = script(`
 local incarnation, revision, state, fence, lease_ms, retention_ms, keep_ms = unpack(ARGV, 1, 7)
 if redis.call('EXISTS', key) == 1 then
@@ -15,7 +15,7 @@ keep()
 return seen(1)
 `)
 
-/** Held at once, or left to workers. */
+/** Held, or enqueued for workers. */
 export type Beginning = 'held' | 'queued'
 
 export function beginArguments(claim: KeyClaim, as: Beginning, keepMs: number, over?: SeenKey): (string | number | Uint8Array)[] {

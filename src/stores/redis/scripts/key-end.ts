@@ -1,6 +1,6 @@
 import { script } from './script.js'
 
-/** A holder's last write: finished, given back or parked. The same one again is as good as the first. */
+/** A holder's last write: finish, release or park. Repeating it has no effect. */
 export const keyEnd = script(`
 local incarnation, fence, owner, state, from, retention, floor = unpack(ARGV, 1, 7)
 if not is_newest(incarnation, fence, owner) then return 0 end

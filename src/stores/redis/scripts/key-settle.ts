@@ -1,6 +1,6 @@
 import { script } from './script.js'
 
-/** The holder of the key that was seen is gone, and its work must not run again. The fence rises: the holder cannot come back either. */
+/** The holder is gone, and its work must not run again. The fence rises, so that the holder cannot return. */
 export const keySettle = script(`
 local incarnation, revision, state, from, retention, floor = unpack(ARGV, 1, 6)
 if not is_unchanged(incarnation, revision) then return seen(0) end

@@ -1,6 +1,6 @@
 import { script } from './script.js'
 
-/** Nobody works on the key that was seen: takes it, with the next fence. */
+/** Takes over a key without a live holder, with the next fence. */
 export const keyTakeOver = script(`
 local incarnation, revision, owner, lease_ms, attempts = unpack(ARGV)
 if not is_unchanged(incarnation, revision) then return seen(0) end

@@ -1,6 +1,6 @@
 import { script } from './script.js'
 
-/** Undoes a claim: what it began is forgotten, also if it was taken back since; what it took over is given back. */
+/** Undoes a claim: deletes a key it created, even if swept since; releases a key it took over. */
 export const keyWithdraw = script(`
 local owner, holder_gone = unpack(ARGV)
 local found = redis.call('HMGET', key, 'owner', 'state', 'fence', 'incarnation', 'reason')

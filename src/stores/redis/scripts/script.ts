@@ -2,15 +2,15 @@ import { createHash } from 'node:crypto'
 import { thrownText } from '../../../core/thrown-text.js'
 import type { RedisConnection, RedisReply } from '../connections/connection.js'
 
-/** A transition of a key: all of it happens, or nothing, and nothing else meanwhile. */
+/** An atomic transition of a key. */
 export interface Script {
   readonly lua: string
   readonly sha: string
 }
 
 /**
- * What all scripts share. A key is one hash, so each script has one key, which lives in one slot of a cluster. The clock is Redis's own.
- * `revision` rises with each write: whoever decided on what it saw writes only if nothing happened since.
+ * What all scripts share. A key is one hash, so each script touches one cluster slot. The clock is Redis's own. `revision` rises with each
+ * write, so that a decision is carried out only if the key has not changed since it was read.
  */
 const prelude = `
 local key = KEYS[1]
@@ -72,10 +72,10 @@ export function script(lua: string): Script {
 
 export type Arguments = readonly (string | number | Uint8Array)[]
 
-/** Runs a script on the key with that id. */
+/** Runs a script on the key with this id. */
 export type RunScript = (script: Script, id: string, args: Arguments) => Promise<RedisReply>
 
-/** By its digest; a server that does not know it yet, or any more, is sent the script itself. */
+/** By its digest; a server that does not have it is sent the script. */
 export async function runScript(connection: RedisConnection, { lua, sha }: Script, key: string, args: Arguments): Promise<RedisReply> {
   const rest = ['1', key, ...args.map((value) => (typeof value === 'number' ? durationText(value) : value))]
   try {

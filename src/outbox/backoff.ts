@@ -2,18 +2,18 @@ import type { Random } from '../core/clock.js'
 import { type Duration, durationMs } from '../core/duration.js'
 
 export interface BackoffOptions {
-  /** The longest wait before the second attempt; it doubles with each further one. Too low: a hiccup uses up attempts. Default 1 s. */
+  /** The longest wait before the second attempt; it doubles with each one. Too low: a hiccup uses up attempts. Default 1 s. */
   first?: Duration
-  /** The longest wait there is. Too low: a receiver that is down is asked often. Too high: it is back long before its jobs are. Default 1 h. */
+  /** The longest wait. Too low: a receiver that is down is called often. Too high: it recovers long before its jobs arrive. Default 1 h. */
   most?: Duration
 }
 
-/** A receiver may ask for more time than any backoff, but not for ever. */
+/** Upper limit of a receiver's `Retry-After`. */
 const longestRetryAfterMs = 86_400_000
 
 /**
- * How long a job waits after its n-th attempt: anything from nothing to the longest wait, so that jobs that failed together do not come back
- * together. The receiver's own word is the least; a quarter of it is for spreading.
+ * The wait after the n-th attempt: random, from zero to the longest, so that jobs that failed together do not retry together. A receiver's
+ * `Retry-After` is the minimum, with up to a quarter of it added as jitter.
  */
 export function backoff(
   { first = '1s', most = '1h' }: BackoffOptions,

@@ -1,13 +1,13 @@
 import { OncekeyError } from '../core/errors.js'
 import type { DeadJob, JobRef, OutboxStore } from '../core/store.js'
 
-/** What a person does with jobs that were given up. */
+/** What an operator does with dead letters. */
 export interface DeadLetters {
-  /** Those of the longest standing first; `after` is the last one of the page before. */
+  /** The oldest dead letters first; `after` is the last one of the previous page. */
   list(options?: { limit?: number; after?: DeadJob }): Promise<readonly DeadJob[]>
-  /** Lets them be delivered again, with all their attempts. Says how many of them there were. */
+  /** Delivers them again, with all attempts. Returns how many there were. */
   retry(jobs: readonly JobRef[]): Promise<number>
-  /** Deletes them: they are never delivered, and their groups go on. Says how many of them there were. */
+  /** Deletes them undelivered; their groups continue. Returns how many there were. */
   discard(jobs: readonly JobRef[]): Promise<number>
 }
 

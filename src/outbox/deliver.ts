@@ -3,11 +3,11 @@ import { OncekeyError } from '../core/errors.js'
 import { type Delivery, type Job, notDelivered, type Sink } from './sink.js'
 
 /**
- * Hands jobs to a sink and says what became of each, whatever the sink does: it may throw, hang, or answer for too few. After `timeoutMs`
- * it is told to stop, and is not waited for any longer.
+ * Passes jobs to a sink and returns the result of each, even if the sink throws, hangs or returns too few. After `timeoutMs` its signal
+ * is aborted and it is no longer waited for.
  */
 export function deliver(sink: Sink, jobs: readonly Job[], timeoutMs: number, clock: Clock): Promise<readonly Delivery[]> {
-  // Made when it is asked for: many sinks have no use for it, and it costs more than all the rest here.
+  // Built lazily: many sinks never use it, and it costs more than the rest of this function.
   let controller: AbortController | undefined
   let reason: OncekeyError | undefined
   const options = {
@@ -45,7 +45,7 @@ export function deliver(sink: Sink, jobs: readonly Job[], timeoutMs: number, clo
   })
 }
 
-/** One that answers for too few, or for too many, cannot be believed about any of them. */
+/** A sink that returns the wrong number of results cannot be trusted about any of them. */
 function deliveriesOf(sink: Sink, jobs: readonly Job[], answered: unknown): readonly Delivery[] {
   if (!Array.isArray(answered)) return jobs.map(() => wrong(sink))
   if (answered.length === jobs.length) return answered.map((each) => deliveryOf(sink, each))
@@ -56,12 +56,12 @@ function deliveriesOf(sink: Sink, jobs: readonly Job[], answered: unknown): read
 const timedOut = ({ name }: Sink, timeoutMs: number) =>
   new OncekeyError('delivery_timeout', `The sink ${name} did not answer within ${timeoutMs} ms: the job is tried again.`)
 
-/** What is not clearly a delivery is none. */
+/** All but a clear delivery fails. */
 function deliveryOf(sink: Sink, answered: unknown): Delivery {
   if (answered === 'delivered') return answered
   if (typeof answered !== 'object' || answered === null) return wrong(sink)
   try {
-    // Its fields are read once, here: who uses them need not expect that reading throws.
+    // Fields are read once, here, because getters may throw.
     const { error, final = false, retryAfterMs } = answered as Exclude<Delivery, string>
     if (error === undefined || error === null) return wrong(sink)
     return retryAfterMs === undefined ? { error, final } : { error, final, retryAfterMs }
@@ -70,7 +70,7 @@ function deliveryOf(sink: Sink, answered: unknown): Delivery {
   }
 }
 
-/** It would answer so to every attempt, and may have delivered the job each time: a person has to see to that. */
+/** Final: every attempt would end like this, perhaps after a delivery. An operator has to look. */
 const wrong = ({ name }: Sink): Delivery => ({
   error: new TypeError(`The sink ${name} must answer with a list that has 'delivered' or { error } for each job, and no error is null.`),
   final: true,

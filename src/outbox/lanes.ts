@@ -10,17 +10,17 @@ export interface HeldJob {
   readonly job: TakenJob
   readonly token: string
   readonly sink: Sink
-  /** Until when nobody else can have it, on the process's monotonic clock. */
+  /** Until then no other relay can take it; on the monotonic clock. */
   readonly certainUntil: number
   readonly takenAt: number
 }
 
-/** What became of it here. `released`: it was not tried. */
+/** How it ended here. `released`: not tried. */
 export type Ended = 'released' | { readonly delivery: Delivery; readonly durationMs: number }
 
 export interface LaneOptions {
   readonly clock: Clock
-  /** How many deliveries of one sink may be under way. */
+  /** Concurrent deliveries per sink. */
   readonly concurrency: number
   readonly timeoutMs: number
   /** The most bytes of payloads held at once, for all sinks together. */
@@ -30,10 +30,10 @@ export interface LaneOptions {
   readonly onEnd: (held: HeldJob, ended: Ended) => void
 }
 
-/** One statement reads no more than this, unless a single payload is larger. */
+/** The most bytes read by one statement, unless a single payload is larger. */
 const readBytesAtOnce = 1_048_576
 
-/** A job whose payload is here. */
+/** A job with its payload. */
 interface ReadyJob {
   readonly held: HeldJob
   readonly found: JobPayload
@@ -47,14 +47,14 @@ interface Lane {
   isReading: boolean
 }
 
-/** Jobs on their way to their sinks, each sink with a queue of its own, so that a slow one does not hold up the others. */
+/** Jobs on their way to sinks. Each sink has its own queue, so that a slow one does not block the others. */
 export function lanes({ clock, concurrency, timeoutMs, maxBytes, read, onEnd }: LaneOptions) {
   const all = new Map<Sink, Lane>()
   const room = createRoom<Sink>(maxBytes)
   let clears = 0
   let isWaking = false
 
-  /** Starts as much as there are slots for, and reads what comes next. */
+  /** Fills the free slots, and reads the next payloads. */
   function fill(sink: Sink): void {
     const lane = laneOf(sink)
     while (lane.active < concurrency && lane.ready.length > 0) {
@@ -67,7 +67,7 @@ export function lanes({ clock, concurrency, timeoutMs, maxBytes, read, onEnd }: 
       })
     }
     if (lane.isReading) return
-    // Not before there is a slot: a slow sink would fill the room with payloads that it cannot take yet.
+    // Only once there is a slot: a slow sink would fill the memory with payloads.
     if (lane.active < concurrency && lane.unread.length > 0) void readNext(sink, lane)
     else if (room.giveUp(sink)) wake()
   }
@@ -80,7 +80,7 @@ export function lanes({ clock, concurrency, timeoutMs, maxBytes, read, onEnd }: 
     })
   }
 
-  /** Else its lease might run out during the delivery, and another relay would deliver it at the same time. */
+  /** Otherwise the lease might expire during the delivery, and another relay would deliver the job too. */
   function canStart({ certainUntil }: HeldJob): boolean {
     return clock.monotonic() + timeoutMs <= certainUntil
   }
@@ -116,7 +116,7 @@ export function lanes({ clock, concurrency, timeoutMs, maxBytes, read, onEnd }: 
     return next
   }
 
-  /** Those that wait for room look again, at the end of this turn. */
+  /** Sinks that wait for room try again at the end of this turn. */
   function wake(): void {
     if (isWaking || room.waiters().length === 0) return
     isWaking = true
@@ -169,7 +169,7 @@ export function lanes({ clock, concurrency, timeoutMs, maxBytes, read, onEnd }: 
       }
       for (const sink of new Set(jobs.map(({ sink }) => sink))) fill(sink)
     },
-    /** Gives back what has not begun. */
+    /** Releases unstarted jobs. */
     clear(): void {
       clears += 1
       for (const [sink, { ready, unread }] of all) {
@@ -181,10 +181,10 @@ export function lanes({ clock, concurrency, timeoutMs, maxBytes, read, onEnd }: 
   }
 }
 
-/** A job as its sink gets it. Without its text, which may be as large as the payload itself. */
+/** A job as its sink gets it, without its text, which may be as large as the payload. */
 type BegunJob = Pick<ReadyJob, 'held' | 'kind'> & ({ readonly job: Job } | { readonly error: unknown })
 
-/** One that cannot be read fails alone: the key that sealed it may come back, or somebody wrote it by hand. */
+/** A job that cannot be read fails alone: its encryption key may come back. */
 function begun({ held, kind, found: { payload, unreadable } }: ReadyJob): BegunJob {
   const { id, tenant, name, group, attempt, stagedAt } = held.job
   try {

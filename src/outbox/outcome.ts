@@ -6,7 +6,7 @@ type WithoutRef<Each> = Each extends unknown ? Omit<Each, 'tenant' | 'id' | 'tok
 
 export type Outcome = WithoutRef<JobSettlement>
 
-/** What is stored of a job after a delivery, or after none. Pure, but for the jitter in `waitMs`. */
+/** What to store of a job after a delivery or a release. Pure, but for the jitter in `waitMs`. */
 export function outcomeOf(
   { attempt }: Pick<TakenJob, 'attempt'>,
   ended: Ended,

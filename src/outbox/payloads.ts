@@ -2,8 +2,8 @@ import { isStoreTrouble, type OncekeyError } from '../core/errors.js'
 import type { JobPayload, OutboxStore, TakenRef } from '../core/store.js'
 
 /**
- * Payloads that did not come along with their take. One that cannot be read fails alone, and no other with it. Null: not to be delivered now,
- * because the store is away or the job is another relay's.
+ * Payloads that did not come with their take. One that cannot be read fails alone. Null: not to be delivered now, because the store is
+ * unavailable or another relay holds the job.
  */
 export async function readPayloads(outbox: OutboxStore, jobs: readonly TakenRef[]): Promise<readonly (JobPayload | null)[]> {
   try {

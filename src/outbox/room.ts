@@ -1,4 +1,4 @@
-/** Limits the bytes of payloads that a relay holds. Waiters are served in order, so that large payloads are not starved. */
+/** Limits the bytes of payloads that a relay holds. Waiters are served in order, so that large payloads do not starve. */
 export function createRoom<Waiter>(maxBytes: number) {
   /** `along`: came with the take. `read`: fetched by a later statement. */
   const used = { along: 0, read: 0 }

@@ -5,9 +5,9 @@ import type { JobSettlement, OutboxStore, SettleResult } from '../core/store.js'
 
 interface Wanted {
   readonly settlement: JobSettlement
-  /** From then on another relay may have it, and the store need not be told any more. */
+  /** End of the lease: after it the result need not be stored. */
   readonly until: number
-  /** `error`: the store was not told, or did not want to know. */
+  /** `error`: the result was not stored. */
   done(error?: unknown): void
 }
 
@@ -18,15 +18,15 @@ interface Waiting extends Wanted {
   readonly pauseMs?: number
 }
 
-/** How long after a failure the store is asked again. */
+/** Backoff after a failure of the store. */
 const firstPauseMs = 50
 const mostPauseMs = 1_000
 const longer = (pauseMs: number) => Math.min(mostPauseMs, pauseMs * 2)
 
 /**
- * Tells the store what became of jobs: all that came together while the statement before was under way go into one. While the store is away
- * it asks again, for as long as the lease lasts. So it does for a row that another session has locked. What the store refuses it tells one by one:
- * one job's trouble is that job's alone.
+ * Stores the results of jobs: all that arrive while a statement runs go into the next one. While the store is unavailable or another
+ * session has locked the row, it retries until the lease ends. If the store refuses a batch, its results are sent one by one, so that one
+ * bad row fails alone.
  */
 export function settler(outbox: OutboxStore, clock: Clock) {
   let waiting: Waiting[] = []
@@ -41,7 +41,7 @@ export function settler(outbox: OutboxStore, clock: Clock) {
   }
 
   async function work(): Promise<void> {
-    // What ends in the same turn of the event loop goes together.
+    // Batch what ends in the same turn of the event loop.
     await new Promise((resolve) => void setImmediate(resolve))
     for (let pauseMs = firstPauseMs; waiting.length > 0; ) {
       const batch = nextBatch()
@@ -66,7 +66,7 @@ export function settler(outbox: OutboxStore, clock: Clock) {
     isBusy = false
   }
 
-  /** In turn all that may share a statement, and one of the others: no kind waits until the other one ends. */
+  /** Alternates between the shared batch and a single result, so that neither starves. */
   function nextBatch(): Waiting[] {
     const together = waiting.filter(({ alone }) => !alone)
     const others = waiting.filter(({ alone }) => alone)
@@ -88,7 +88,7 @@ export function settler(outbox: OutboxStore, clock: Clock) {
   }
 
   function refused(batch: readonly Waiting[], error: unknown): void {
-    // These errors are about no single row: the tables are missing, or not writable.
+    // Other errors concern all rows: the tables are missing, or not writable.
     const isAboutAll = isOncekeyError(error) && error.code !== 'store_failed' && error.code !== 'text_unsupported'
     for (const wanted of batch) {
       const { settlement } = wanted
@@ -109,7 +109,7 @@ export function settler(outbox: OutboxStore, clock: Clock) {
   return (wanted: Wanted): void => settle(wanted)
 }
 
-/** The same with the text of its error in ASCII: the database's encoding may not hold it. Undefined if it is so already. */
+/** The same with its error text in ASCII, for databases with another encoding. Undefined if it is ASCII already. */
 function plainly(settlement: JobSettlement): JobSettlement | undefined {
   if (!('error' in settlement)) return undefined
   const error = inAscii(settlement.error)

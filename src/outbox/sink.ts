@@ -1,12 +1,12 @@
 /** A staged job as a receiver gets it. */
 export interface Job {
-  /** The same in every delivery of this job: what the receiver recognises a repetition by. */
+  /** The same in every delivery of this job: by it the receiver detects repetitions. */
   readonly id: string
   readonly tenant: string
   readonly name: string
-  /** What was staged, as JSON made it. */
+  /** The staged value, as parsed JSON. */
   readonly payload: unknown
-  /** Jobs of the same group are delivered one after the other, in the order in which they were staged. Null: in any order. */
+  /** Jobs of one group are delivered in the order in which they were staged. Null: in any order. */
   readonly group: string | null
   /** 1 for the first delivery. */
   readonly attempt: number
@@ -15,8 +15,8 @@ export interface Job {
 }
 
 /**
- * What became of one job. `final`: no other attempt can succeed, so it goes to the dead letters at once. An `error` is there: null, with which
- * many libraries say that all went well, is no answer.
+ * The result of one job. `final`: no other attempt can succeed, so it becomes a dead letter at once. `error` must not be null, which many
+ * libraries return for success.
  */
 export type Delivery =
   | 'delivered'
@@ -27,16 +27,16 @@ export type Delivery =
     }
 
 /**
- * Where jobs go. It is at-least-once: after a crash, a time-out or an answer that was lost, the same job comes again with the same id.
+ * Where jobs go. Delivery is at-least-once: after a crash, a time-out or a lost answer the same job comes again with the same id.
  */
 export interface Sink {
   /** For logs and metrics. */
   readonly name: string
-  /** How many jobs it takes at once, at the most. Default: as many as the relay has. */
+  /** The most jobs it takes at once. Default: as many as the relay has. */
   readonly maxBatch?: number
-  /** Says for each job, in its place, what became of it. If it throws, nothing is known of any of them, and all are tried again. */
+  /** Returns a result for each job, in order. If it throws, all are retried. */
   deliver(jobs: readonly Job[], options: { readonly signal: AbortSignal }): Promise<readonly Delivery[]>
 }
 
-/** Code that is not ours may throw nothing at all. */
+/** Foreign code may throw `undefined` or null. */
 export const notDelivered = (error: unknown): Delivery => ({ error: error ?? new Error('The delivery failed, and did not say why.') })

@@ -1,8 +1,8 @@
 import { type Delivery, type Job, notDelivered } from '../sink.js'
 
 /**
- * Gives work a promise that fails when `signal` is aborted, to race with: clients of queues mostly have no signal of their own. What they
- * were asked for may still happen later, but nobody waits for it. One listener serves a whole batch.
+ * Gives work a promise to race with that rejects when `signal` is aborted: most queue clients take no signal. What they were sent may
+ * still happen later. One listener serves a whole batch.
  */
 export async function untilAborted<T>(signal: AbortSignal, work: (aborted: Promise<never>) => Promise<T>): Promise<T> {
   signal.throwIfAborted()
@@ -19,7 +19,7 @@ export async function untilAborted<T>(signal: AbortSignal, work: (aborted: Promi
   }
 }
 
-/** What became of one job: delivered if the queue said so before nobody waited any longer. */
+/** The result of one job: delivered if the queue confirmed it before the abort. */
 export async function deliveryOf(sent: Promise<unknown>, aborted: Promise<never>): Promise<Delivery> {
   try {
     await Promise.race([sent, aborted])
@@ -29,14 +29,14 @@ export async function deliveryOf(sent: Promise<unknown>, aborted: Promise<never>
   }
 }
 
-/** Sends each job by itself, all at the same time. */
+/** Sends each job separately, all concurrently. */
 export function each(signal: AbortSignal, jobs: readonly Job[], send: (job: Job) => Promise<unknown>): Promise<readonly Delivery[]> {
   return untilAborted(signal, (aborted) => Promise.all(jobs.map((job) => deliveryOf(send(job), aborted))))
 }
 
 /**
- * Sends all jobs at once. If that fails, each by itself: one that the queue refuses does not fail its neighbours. So some may be sent
- * twice: only for queues that recognise them by their ids.
+ * Sends all jobs at once. If that fails, sends each separately, so that one refused job does not fail the others. Some may be sent twice:
+ * only for queues that detect repeated ids.
  */
 export function inBulk(
   signal: AbortSignal,

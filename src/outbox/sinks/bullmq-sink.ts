@@ -11,16 +11,16 @@ export interface BullmqQueue<Name extends string = string, Data = never> {
 export type BullmqSinkOptions = QueueSinkOptions
 
 /**
- * Adds jobs to a BullMQ queue, under their own names and with their own ids. BullMQ passes over an id that it has, for as long as it has
- * the job: with `removeOnComplete: true` that is until the job is done, and a delivery that is repeated later runs again. So keep
- * finished jobs for a while: `removeOnComplete: { age }`.
+ * Adds jobs to a BullMQ queue, with their own names and ids. BullMQ ignores an id for as long as it keeps the job: with
+ * `removeOnComplete: true` that is until the job is done, and a later repetition runs again. So keep finished jobs for a while:
+ * `removeOnComplete: { age }`.
  *
  * @example bullmqSink(new Queue('mails', { connection, defaultJobOptions: { removeOnComplete: { age: 7 * 24 * 3_600 } } }))
  */
 export function bullmqSink<Name extends string, Data>(queue: BullmqQueue<Name, Data>, options: BullmqSinkOptions = {}): Sink {
   checkClient('bullmqSink', 'addBulk', queue, 'a Queue of BullMQ')
   const { message = messageOf, name = defaultName('bullmq', queue.name) } = options
-  // The queue's own types say what its workers take; whether a staged job is one, only the user can know.
+  // The queue's types say what its workers take; only the user knows whether a staged job fits.
   const entryOf = (job: Job) => ({ name: job.name as Name, data: message(job) as Data, opts: { jobId: job.id } })
 
   return {

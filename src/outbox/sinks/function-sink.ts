@@ -1,12 +1,12 @@
 import type { Delivery, Job, Sink } from '../sink.js'
 
 /**
- * Gets one job at a time. It is delivered when this returns, whatever it returns, with two exceptions: an object with an `error` that is not
- * null, undefined or false (it may have `final` and `retryAfterMs` as well), and one with `ok: false`. Like what it throws, they are failures.
+ * Gets one job at a time, which is delivered when this returns. Two return values are failures, like a throw: an object with an `error` that
+ * is not null, undefined or false (optionally with `final` and `retryAfterMs`), and one with `ok: false`.
  */
 export type JobFunction = (job: Job, options: { readonly signal: AbortSignal }) => unknown
 
-/** A function as a sink. Where a sink is wanted, the plain function will do. */
+/** A function as a sink. The relay also accepts the plain function. */
 export function functionSink(work: JobFunction, { name = work.name || 'function' }: { name?: string } = {}): Sink {
   return {
     name,
@@ -17,11 +17,11 @@ export function functionSink(work: JobFunction, { name = work.name || 'function'
   }
 }
 
-/** Libraries return receipts, or `{ data, error: null }`, when all went well, and some return their failures instead of throwing them. */
+/** Some libraries return receipts or `{ data, error: null }` on success, and some return failures instead of throwing. */
 function deliveryOf(returned: unknown): Delivery {
   if (typeof returned !== 'object' || returned === null) return 'delivered'
   const { error, ok } = returned as { readonly error?: unknown; readonly ok?: unknown }
-  // A method of that name is no error: loggers and the like have one.
+  // An `error()` method is no error: loggers have one.
   const hasError = error !== undefined && error !== null && error !== false && typeof error !== 'function'
   if (hasError) return returned as Delivery
   return ok === false

@@ -16,12 +16,12 @@ export interface KafkaSinkOptions extends QueueSinkOptions {
   topic: PerJob<string>
 }
 
-/** All replicas that are in sync have it. */
+/** All in-sync replicas have it. */
 const acks = -1
 
 /**
- * Sends jobs to a topic of Kafka, with the group as the key (else the id), so that a group stays in one partition, and the id in the header
- * `oncekey-id`. Kafka recognises no repetitions: the consumer has to, by that id.
+ * Sends jobs to a Kafka topic. The message key is the group (else the id), so that a group stays in one partition; the header `oncekey-id` is
+ * the id. Kafka does not detect repetitions: the consumer has to, by that id.
  *
  * @example kafkaSink(kafka.producer(), { topic: 'jobs' })
  */
@@ -38,7 +38,7 @@ export function kafkaSink(producer: KafkaProducer, options: KafkaSinkOptions): S
 
   return {
     name,
-    // Each by itself: of a batch that fails nobody says which messages it is about, and to send it again would double all others.
+    // Separately: a failed batch does not say which messages failed, and resending it would duplicate the others.
     deliver: (jobs, { signal }) => each(signal, jobs, send),
   }
 }

@@ -1,13 +1,13 @@
 import { OncekeyError } from '../../core/errors.js'
 import type { Job } from '../sink.js'
 
-/** What a queue gets of a job, unless you say otherwise. It has nothing that differs from one delivery to the next. */
+/** What a queue gets by default. Nothing in it differs between deliveries. */
 export type JobMessage = Omit<Job, 'attempt'>
 
 export interface QueueSinkOptions<Message = unknown> {
   /**
-   * What your consumers get, as a value for JSON. `(job) => job.payload` suits consumers that were there before. It must be the same in
-   * every delivery of a job: the queue may keep any of them. Default: `{ id, tenant, name, payload, group, stagedAt }`.
+   * What your consumers get, as a JSON value. `(job) => job.payload` suits existing consumers. It must be the same in every delivery of a
+   * job: the queue may keep any of them. Default: `{ id, tenant, name, payload, group, stagedAt }`.
    */
   message?: (job: Job) => Message
   /** For logs and metrics. Default: the kind of queue and its name, such as `nats:jobs`. */
@@ -23,7 +23,7 @@ export function textOf(job: Job, message: (job: Job) => unknown): string {
   return JSON.stringify(message(job) ?? null)
 }
 
-/** One for all jobs, or chosen by the job. */
+/** One for all jobs, or chosen per job. */
 export type PerJob<T> = T | ((job: Job) => T)
 
 export function chosenFor(job: Job, choice: PerJob<string>): string {

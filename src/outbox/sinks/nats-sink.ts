@@ -4,7 +4,7 @@ import { checkChoice, checkClient, chosenFor, defaultName, messageOf, type PerJo
 
 /** The subset of a JetStream client of NATS that we need. */
 export interface JetStreamPublisher {
-  /** Ends when the stream has acknowledged the message, be it as a duplicate. */
+  /** Resolves once the stream acknowledges the message, even as a duplicate. */
   publish(subject: string, payload: string, options: { msgID: string }): Promise<unknown>
 }
 
@@ -14,8 +14,8 @@ export interface NatsSinkOptions extends QueueSinkOptions {
 }
 
 /**
- * Publishes jobs to a stream of NATS JetStream, with their ids as `Nats-Msg-Id`. The stream passes over an id that it has seen within its
- * `duplicate_window`, by default two minutes: make it longer than a delivery may be repeated after.
+ * Publishes jobs to a NATS JetStream stream, with their ids as `Nats-Msg-Id`. The stream ignores an id seen within its `duplicate_window`,
+ * by default two minutes: make it longer than the delay of a repeated delivery.
  *
  * @example natsSink(jetstream(connection), { subject: (job) => `jobs.${job.name}` })
  */

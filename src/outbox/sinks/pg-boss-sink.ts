@@ -14,8 +14,8 @@ export interface PgBossSinkOptions extends QueueSinkOptions<object> {
 }
 
 /**
- * Inserts jobs into a queue of pg-boss, with their own ids. It passes over an id that it has, for as long as the job is in its table: by
- * default until 12 hours after its end.
+ * Inserts jobs into a pg-boss queue, with their own ids. pg-boss ignores an id while the job is in its table: by default until 12 hours
+ * after its end.
  *
  * @example pgBossSink(boss, { queue: 'mails' })
  */
@@ -24,7 +24,7 @@ export function pgBossSink(boss: PgBossClient, options: PgBossSinkOptions): Sink
   checkClient('pgBossSink', 'insert', boss, 'a PgBoss')
   checkChoice('pgBossSink', 'queue', queue)
 
-  // What pg-boss does not insert it leaves out in silence: a job that it has, but also one that it will never have.
+  // pg-boss silently skips jobs: one that it has, but also one that it can never take.
   async function lookFor(job: Job): Promise<Delivery> {
     const chosen = chosenFor(job, queue)
     const found = await boss.getJobById(chosen, job.id, { includeArchive: true })

@@ -17,17 +17,17 @@ export interface AmqpConfirmChannel {
 }
 
 export interface RabbitmqSinkOptions extends QueueSinkOptions {
-  /** The exchange. `''` is the one that leads to the queue with the name of the routing key. */
+  /** The exchange. `''` is the default one: the routing key is the name of the queue. */
   exchange: string
   /** The routing key, or a function that chooses it by the job. */
   routingKey: PerJob<string>
 }
 
 /**
- * Publishes jobs to an exchange of RabbitMQ, persistent, with their ids as `messageId`. Delivered is what the broker confirms and a queue
- * has taken: a message that no queue is bound for counts as failed. RabbitMQ recognises no repetitions: the consumer has to, by that id.
+ * Publishes persistent jobs to a RabbitMQ exchange, with their ids as `messageId`. A job is delivered when the broker confirms it and a queue
+ * has taken it: an unroutable message is a failure. RabbitMQ does not detect repetitions: the consumer has to, by that id.
  *
- * Pass a function rather than a channel: a channel that has closed, as all do when the broker restarts, stays closed. It is called for the
+ * Pass a function rather than a channel: a closed channel, as after a restart of the broker, stays closed. The function is called for the
  * first batch, and again after a channel has closed.
  *
  * @example rabbitmqSink(() => connection.createConfirmChannel(), { exchange: '', routingKey: 'mails' })
@@ -53,7 +53,7 @@ export function rabbitmqSink(channel: AmqpConfirmChannel | (() => Promise<AmqpCo
             const properties = { messageId: job.id, contentType: 'application/json', persistent: true, mandatory: true }
             hasRoom = open.channel.publish(exchange, key, content, properties, (error) => {
               if (error) reject(open.closedBy() ?? error)
-              // The broker returns a message before it confirms it.
+              // Unroutable messages are returned, then confirmed.
               else if (returned.has(job.id)) reject(unroutable(job, exchange, key))
               else resolve()
             })
@@ -77,11 +77,11 @@ export function rabbitmqSink(channel: AmqpConfirmChannel | (() => Promise<AmqpCo
 
 interface OpenChannel {
   readonly channel: AmqpConfirmChannel
-  /** For each batch that is under way, the ids of messages that came back. */
+  /** For each batch in progress, the ids of returned messages. */
   readonly batches: Set<Set<string>>
-  /** What the broker had against it. */
+  /** The channel's error. */
   closedBy(): unknown
-  /** Ends when more can be sent, or nothing more can. */
+  /** Resolves on drain or close. */
   room(): Promise<void>
 }
 
@@ -96,7 +96,7 @@ function watched(channel: AmqpConfirmChannel): OpenChannel {
   channel.on('return', ({ properties }: { properties: { messageId?: unknown } }) => {
     for (const returned of batches) returned.add(String(properties.messageId))
   })
-  // Without a listener an error of the channel would end the process. Those who wait for a confirmation are told.
+  // An unhandled channel error would end the process. Pending confirmations reject anyway.
   channel.on('error', (error: unknown) => {
     reason = error
   })
@@ -105,7 +105,7 @@ function watched(channel: AmqpConfirmChannel): OpenChannel {
   return { channel, batches, closedBy: () => reason, room: () => new Promise((resolve) => waiting.push(resolve)) }
 }
 
-/** The channel that was opened last, for as long as it is open. */
+/** The last opened channel, while it is open. */
 function reopening(open: () => Promise<AmqpConfirmChannel>): () => Promise<OpenChannel> {
   let current: Promise<OpenChannel> | undefined
   const forget = () => {

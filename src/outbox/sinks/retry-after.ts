@@ -1,4 +1,4 @@
-/** The receiver's word on when to come back, as seconds or as a date. A date is compared with the receiver's own clock, if it says. */
+/** `Retry-After` in seconds or as a date. A date is compared with the receiver's own clock, if it sends one. */
 export function retryAfterMs(headers: Headers): { readonly retryAfterMs?: number } {
   const value = headers.get('retry-after')?.trim()
   if (!value) return {}

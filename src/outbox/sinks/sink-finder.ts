@@ -3,12 +3,12 @@ import type { Sink } from '../sink.js'
 import { functionSink, type JobFunction } from './function-sink.js'
 
 interface SinkFinder {
-  /** The names of jobs that it has a sink for; undefined for all. */
+  /** The job names that have a sink; undefined for all. */
   readonly names: readonly string[] | undefined
   find(name: string): Sink
 }
 
-/** Which sink a job goes to, by its name. */
+/** Finds the sink of a job by its name. */
 export function sinkFinder({
   sink,
   sinks = {},
@@ -23,7 +23,7 @@ export function sinkFinder({
   }
   return {
     names: other ? undefined : [...byName.keys()],
-    // Of other names none is taken unless there is a sink for all.
+    // Without a sink for all, jobs of other names are never taken.
     find: (name) => byName.get(name) ?? (other as Sink),
   }
 }

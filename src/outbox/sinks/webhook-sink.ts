@@ -12,23 +12,23 @@ export interface WebhookSigner {
 export interface WebhookSinkOptions {
   /** Where jobs are posted to. */
   url: string | URL
-  /** Signs each delivery by Standard Webhooks: `new Webhook(secret)` of the `standardwebhooks` package. Default: it is not signed. */
+  /** Signs each delivery by Standard Webhooks: `new Webhook(secret)` of the `standardwebhooks` package. Default: unsigned. */
   signer?: WebhookSigner
-  /** Your own headers, for each delivery. A `Content-Type` replaces `application/json`; the id, the key and the signature cannot be replaced. Default: none. */
+  /** Headers of each delivery. A `Content-Type` replaces `application/json`; the id, the key and the signature cannot be replaced. Default: none. */
   headers?: Readonly<Record<string, string>>
-  /** How long the receiver may take. Too low: honest work is repeated. Too high: one that hangs holds a slot. Default 15 s. */
+  /** How long the receiver may take. Too low: slow work is repeated. Too high: a hanging receiver holds a slot. Default 15 s. */
   timeout?: Duration
-  /** What is posted, as a value for JSON; the same for each attempt. Default: `{ type, timestamp, data }`, as Standard Webhooks has it. */
+  /** The JSON value to post; the same for each attempt. Default: `{ type, timestamp, data }`, as in Standard Webhooks. */
   body?: (job: Job) => unknown
-  /** Which statuses mean that no other attempt can succeed. Too wide: a receiver that is half deployed costs dead letters. Default: 410. */
+  /** Statuses after which no attempt can succeed. Too wide: a half-deployed receiver causes dead letters. Default: 410. */
   isFinal?: (status: number) => boolean
   /** For logs and metrics. Default `webhook`. */
   name?: string
-  /** For a fetch of your own, with another agent. Default: that of Node. */
+  /** A custom fetch, such as with another agent. Default: Node's. */
   fetch?: typeof fetch
 }
 
-/** Posts jobs as JSON. The receiver recognises a repetition by `Idempotency-Key` and `webhook-id`, which are the job's id. */
+/** Posts jobs as JSON. The receiver detects repetitions by `Idempotency-Key` or `webhook-id`, both the job's id. */
 export function webhookSink(options: WebhookSinkOptions): Sink {
   const { signer, timeout = '15s', name = 'webhook', isFinal = (status) => status === 410 } = options
   const { body = standardBody, fetch: send = fetch } = options
@@ -46,7 +46,7 @@ export function webhookSink(options: WebhookSinkOptions): Sink {
     const response = await send(url, {
       method: 'POST',
       body: text,
-      // A receiver that moved has to say so to a person: its new address may be anybody's.
+      // A redirect is a failure: its target may belong to anyone.
       redirect: 'manual',
       signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
       headers,
@@ -68,7 +68,7 @@ function standardBody({ name, stagedAt, payload }: Job): unknown {
   return { type: name, timestamp: new Date(stagedAt).toISOString(), data: payload }
 }
 
-/** What a receiver recognises a delivery by: ours alone. */
+/** The headers that identify a delivery. */
 function ownHeaders({ id }: Job, text: string, signer: WebhookSigner | undefined): Record<string, string> {
   const identity = { 'idempotency-key': id, 'webhook-id': id }
   if (!signer) return identity
@@ -78,7 +78,7 @@ function ownHeaders({ id }: Job, text: string, signer: WebhookSigner | undefined
 
 const reserved = ['idempotency-key', 'webhook-id', 'webhook-timestamp', 'webhook-signature']
 
-/** A `Headers` has one value for each name, however the name is written. */
+/** `Headers` compares names without case. */
 function checkedHeaders(given: WebhookSinkOptions['headers'] = {}): Headers {
   const headers = new Headers({ 'content-type': 'application/json' })
   try {
@@ -91,10 +91,10 @@ function checkedHeaders(given: WebhookSinkOptions['headers'] = {}): Headers {
   throw new OncekeyError('option_invalid', `headers has ${taken}, which the sink sets for each delivery: leave it out.`)
 }
 
-/** Answers to webhooks are short. What is longer is not waited for, at the cost of the connection. */
+/** The most bytes read of a response. A longer one costs the connection. */
 const mostDrainedBytes = 65_536
 
-/** A body that nobody reads keeps its connection from being used again. */
+/** An unread body keeps its connection from being reused. */
 async function drain({ body }: Response): Promise<void> {
   if (!body) return
   let bytes = 0

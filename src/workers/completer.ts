@@ -7,26 +7,26 @@ import { RestingKeys } from './resting-keys.js'
 import { createService, type Service } from './service.js'
 
 export interface CompleterOptions {
-  /** How often it looks for keys that wait. Too low: statements for nothing. Too high: they wait longer. Default 1 s. */
+  /** How often it polls for waiting keys. Too low: needless statements. Too high: keys wait longer. Default 1 s. */
   every?: Duration
-  /** How many operations it carries out at the same time, in this process. Too high: requests feel it. Default 10. */
+  /** Operations that this process runs at the same time. Too high: requests slow down. Default 10. */
   slots?: number
   /**
-   * How often workers try a key, in all processes together; then it is parked for a person. Too low: a provider that is down for an hour
-   * parks everything. Too high: what cannot work is tried for days. Default 12, which takes about four hours.
+   * Attempts by workers, over all processes, before the key is parked. Too low: a provider outage of an hour parks everything. Too high:
+   * work that cannot succeed is retried for days. Default 12: about four hours.
    */
   maxAttempts?: number
 }
 
-/** From this many attempts on a key whose last holder vanished is carried out while no other such key is: it may be what ends the process. */
+/** After this many attempts, a key whose last holder vanished runs only while no other such key does: it may crash the process. */
 const suspectAfter = 2
 
-/** The most rows of one look, however many of them rest or wait for the slot of suspects. */
+/** The most rows of one poll, however many of them rest or wait for the suspects' slot. */
 const mostLookedAt = 2_000
 
 /**
- * Carries operations to their end whose clients did not come back, from the request that was stored with the key, and those that were
- * left to workers from the start. It knows the operations that are defined on `once`.
+ * Completes operations whose clients did not come back, from the request stored with the key, and those that were enqueued for workers.
+ * It handles only operations defined on `once`.
  */
 export function completer<Tx>(once: Once<Tx>, { every = '1s', slots = 10, maxAttempts = 12 }: CompleterOptions = {}): Service {
   const parts = workerParts(once, 'completer')
@@ -38,11 +38,11 @@ export function completer<Tx>(once: Once<Tx>, { every = '1s', slots = 10, maxAtt
   const { clock } = parts
   const underWay = new Map<string, Promise<void>>()
   const resting = new RestingKeys(() => clock.monotonic())
-  /** The one key under way that may end the process. */
+  /** The running key that may crash the process. */
   let suspect: string | undefined
   let counts = noCounts()
   let isStarted = false
-  /** At the last look more were waiting than had room. */
+  /** The last poll found more keys than slots. */
   let isCrowded = false
 
   const service = createService({
@@ -65,12 +65,12 @@ export function completer<Tx>(once: Once<Tx>, { every = '1s', slots = 10, maxAtt
       isStarted = false
       onEnqueued.delete(beginNew)
       await service.stop()
-      // Work whose key was given back may not end before its time is over.
+      // Work whose key was released at shutdown may run on: do not wait for it.
       await Promise.race([Promise.all(underWay.values()), running.stopped])
     },
     async runOnce() {
       const startedAt = parts.clock.monotonic()
-      // Each key once: one that cannot even be claimed is as it was before.
+      // Each key once: a key whose claim failed is still in the result.
       const tried = new Set<string>()
       const fill = () => fillSlots(() => true, tried)
       for (await fill(); underWay.size > 0; await fill()) await Promise.race(underWay.values())
@@ -82,7 +82,7 @@ export function completer<Tx>(once: Once<Tx>, { every = '1s', slots = 10, maxAtt
 
   async function fillSlots(goesOn: () => boolean, tried = new Set<string>()): Promise<void> {
     const scopes = [...operations.keys()]
-    // More than fit, in any order: other processes look at the same moment, and should not all try the same ones.
+    // More than fit, in random order: other processes poll at the same time and should not try the same keys.
     let limit = 2 * slots + resting.count
     for (let more = true; more && underWay.size < slots && running.isOpen; ) {
       const waiting = await upkeep.keysWaiting({ scopes, limit })
@@ -91,7 +91,7 @@ export function completer<Tx>(once: Once<Tx>, { every = '1s', slots = 10, maxAtt
       const free = shuffled.filter(({ key }) => isFree(key, tried))
       for (const { key } of free) if (beginIfFree(key)) tried.add(keyId(key))
       isCrowded = free.some(({ key }) => !underWay.has(keyId(key)))
-      // The page is full of keys that cannot begin now: those behind them may.
+      // The page holds only keys that cannot start now: read past them.
       const next = Math.min(mostLookedAt, limit + waiting.length)
       more = waiting.length === limit && next > limit
       limit = next
@@ -131,13 +131,13 @@ export function completer<Tx>(once: Once<Tx>, { every = '1s', slots = 10, maxAtt
     if (end === 'completed' && isCrowded && isStarted) lookAgain()
   }
 
-  /** What waits behind those that had room need not wait for the next turn. What goes wrong is told by that one. */
+  /** Fills freed slots without waiting for the next run, which reports any error. */
   function lookAgain(): void {
     isCrowded = false
     fillSlots(() => isStarted).catch(() => {})
   }
 
-  /** A body that does not return has lost its key after its `maxRun`, and its slot soon after. */
+  /** Work that never returns loses its key after `maxRun`, and its slot soon after. */
   function endOf(key: WaitingKey): Promise<End> {
     const longestMs = (operations.get(key.scope)?.maxRunMs ?? 0) + 2 * storeTimeoutMs
     return new Promise((resolve) => {
@@ -149,11 +149,11 @@ export function completer<Tx>(once: Once<Tx>, { every = '1s', slots = 10, maxAtt
     })
   }
 
-  /** What an operation throws is told by its events, and it is due again later. */
+  /** Errors of the operation are reported by its events; the key is due again later. */
   async function carryOn({ tenant, scope, key }: WaitingKey): Promise<End> {
     try {
       const outcome = await operations.get(scope)?.resume({ tenant, key }, { maxAttempts })
-      // If it is not stored, the next attempt has to do it.
+      // Not stored: the next attempt has to do it.
       if (outcome?.kind === 'executed') return outcome.stored ? 'completed' : 'failed'
       return outcome?.kind === 'parked' ? 'parked' : 'elsewhere'
     } catch {
@@ -172,5 +172,5 @@ const isSuspect = ({ attempts, holderGone }: WaitingKey) => holderGone && attemp
 
 type End = keyof ReturnType<typeof noCounts>
 
-/** `failed`: attempts that failed, and are made again later. `elsewhere`: somebody else was faster. */
+/** `failed`: attempts that failed and will be retried. `elsewhere`: another process was faster. */
 const noCounts = () => ({ completed: 0, failed: 0, parked: 0, elsewhere: 0 })

@@ -3,7 +3,7 @@ import type { UpkeepStore } from '../core/store.js'
 import type { Once } from '../create-once.js'
 import type { Counts, ServiceParts } from './service.js'
 
-/** What a worker is made from. */
+/** What every worker is given. */
 export function workerParts<Tx>(once: Once<Tx>, name: string): Pick<ServiceParts, 'name' | 'clock' | 'random' | 'onRun' | 'onError'> {
   if (typeof once?.internals !== 'object') throw new OncekeyError('option_invalid', `${name}() needs what createOnce() made.`)
   const { clock, random, reportWorker } = once.internals.parts

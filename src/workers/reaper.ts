@@ -5,20 +5,20 @@ import { checkCount, upkeepOf, workerParts } from './parts.js'
 import { createService, rest, type Service } from './service.js'
 
 export interface ReaperOptions {
-  /** How often it looks. Too low: statements for nothing. Too high: the table is larger than it need be. Default 30 s. */
+  /** How often it runs. Too low: needless statements. Too high: a larger table. Default 30 s. */
   every?: Duration
-  /** How many keys it deletes in one statement. Too low: more statements. Too high: claims wait behind a long one. Default 500. */
+  /** Keys deleted per statement. Too low: more statements. Too high: claims wait behind a long one. Default 500. */
   batch?: number
   /**
-   * How many it deletes in a second, at most. Too low: the table grows faster than it is reaped. Too high: claims feel it
-   * (docs/decisions/0008 has numbers). `false`: as fast as it can. Default 10,000.
+   * The most keys deleted per second. Too low: the table grows faster than it is reaped. Too high: claims slow down
+   * (numbers: docs/decisions/0008). `false`: no limit. Default 10,000.
    */
   perSecond?: number | false
 }
 
 /**
- * Deletes keys past their retention, with their results: complete and failed ones only. Ends keys that nobody came back for: those that
- * were never claimed fail with 408, all others are parked for a person, because they may have taken effect.
+ * Deletes complete and failed keys past their retention, with their results. Ends unfinished keys past their retention: those never claimed
+ * fail with 408; all others are parked, because they may have taken effect.
  */
 export function reaper<Tx>(once: Once<Tx>, { every = '30s', batch = 500, perSecond = 10_000 }: ReaperOptions = {}): Service {
   const parts = workerParts(once, 'reaper')
@@ -32,7 +32,7 @@ export function reaper<Tx>(once: Once<Tx>, { every = '30s', batch = 500, perSeco
     ...parts,
     intervalMs: durationMs(every, 'every'),
     async run(stopping) {
-      // What keeps it from one of the two need not keep it from the other.
+      // A failure of one does not stop the other.
       const [reaping] = await Promise.allSettled([reap(stopping)])
       const ended = await timeOut(stopping)
       if (reaping.status === 'rejected') throw reaping.reason
@@ -40,7 +40,7 @@ export function reaper<Tx>(once: Once<Tx>, { every = '30s', batch = 500, perSeco
     },
   })
 
-  /** Until there is nothing more, not until a batch is short: other reapers may have the rest of it. */
+  /** Until a batch is empty: a short batch may mean that other reapers have locked the rest. */
   async function reap(stopping: AbortSignal): Promise<number> {
     let refused: OncekeyError | undefined
     const onRefused = (error: OncekeyError) => {

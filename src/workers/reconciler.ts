@@ -13,9 +13,9 @@ import { type HeldTurn, takeTurn } from './turn.js'
 export interface ReconcileRound {
   /** When it began, in milliseconds since the epoch, on the store's clock. */
   readonly now: number
-  /** What changed after this may be under way: `now` less `grace`. */
+  /** Later changes may be in progress: `now` less `grace`. */
   readonly settledBefore: number
-  /** Aborted when the round is given up: the process stops, it takes longer than `maxRound`, or another process has the turn. */
+  /** Aborted when the round is abandoned: the process stops, the round exceeds `maxRound`, or another process has the turn. */
   readonly signal: AbortSignal
 }
 
@@ -25,55 +25,55 @@ export interface ReconcileReport {
   readonly startedAt: number
   readonly durationMs: number
   readonly summary: ReconcileSummary
-  /** How many of the differences `onDifference` was told. */
+  /** How many differences were passed to `onDifference`. */
   readonly told: number
 }
 
 export interface ReconcilerOptions<Local, Foreign, Key extends ReconcileKey>
   extends Pick<ReconcileOptions<Local, Foreign, Key>, 'key' | 'compare' | 'order'> {
-  /** What is reconciled, such as `'charges'`. Of all processes, one at a time has the turn of a name. */
+  /** What is reconciled, such as `'charges'`. One process at a time has the turn of a name. */
   name: string
   /** Our records, for one round. */
   local: (round: ReconcileRound) => Stream<Local>
   /** The other side's, for one round. */
   foreign: (round: ReconcileRound) => Stream<Foreign>
-  /** How long after a round the next one comes. Too low: the other side is asked for nothing. Too high: losses are found late. Default 1 h. */
+  /** Time between two rounds. Too low: needless calls to the other side. Too high: losses are found late. Default 1 h. */
   every?: Duration
   /**
-   * When an item last changed, as a `Date` or in milliseconds since the epoch. What changed within `grace` is no alarm yet: it is counted
-   * as `unsettled`. Default: nothing is under way, so a request of this moment is an alarm.
+   * When an item last changed, as a `Date` or in milliseconds since the epoch. Changes within `grace` are counted as `unsettled`, not
+   * reported. Default: every item is settled, so a request in progress raises an alarm.
    */
   changedAt?: ForBoth<Local, Foreign, Date | number>
   /**
-   * How long a request may be under way: your slowest retry, and the difference of the two clocks. Too low: false alarms. Too high: true ones
-   * come later. Default 10 min.
+   * How long a request may be in progress: your slowest retry plus the clock difference. Too low: false alarms. Too high: late alarms.
+   * Default 10 min.
    */
   grace?: Duration
   /**
-   * Told of each difference, one after the other, when a round has read both sides to their end. Told again in the next round if it is still
-   * there. What it throws becomes a warning. Default: nobody is told but the listeners of events.
+   * Called for each difference, in order, after a round has read both sides to the end; again in each round until it is gone. An error it throws
+   * becomes a warning. Default: only event listeners are notified.
    */
   onDifference?: (difference: Difference<Local, Foreign, Key>) => unknown
   /**
-   * How many differences of a round are told; all are counted. They are in memory until its end. Too low: some are not told before others are
-   * mended. Too high: a side that answers nothing is a flood of alarms. Default 1,000.
+   * The most differences reported per round; all are counted. Held in memory until the round ends. Too low: some go unreported until
+   * others are fixed. Too high: an empty side is a flood of alarms. Default 1,000.
    */
   maxDifferences?: number
-  /** Told of each round that has read both sides to their end, after its differences. What it throws becomes a warning. */
+  /** Called after each round that read both sides to the end. An error it throws becomes a warning. */
   onReport?: (report: ReconcileReport) => unknown
   /**
-   * How long a process that dies keeps the round from all others. Too low: a process that is blocked for a moment loses its round. Too
-   * high: nobody reconciles meanwhile. Default 30 s.
+   * How long a process that dies blocks the others. Too low: a process that pauses loses its round. Too high: after a crash no process
+   * reconciles for that long. Default 30 s.
    */
   turn?: Duration
-  /** How long a round may take. Too low: large ones never end. Too high: a stream that hangs is noticed late. Default 1 h. */
+  /** Time limit of a round. Too low: large rounds never finish. Too high: a hanging stream is noticed late. Default 1 h. */
   maxRound?: Duration
 }
 
-/** After a round that failed, the next one comes no later than this. */
+/** After a failed round, the next one starts within this time. */
 const retryMs = 10 * 60_000
 
-/** Compares our records with those of the other side, again and again. Run it in every process: one at a time does it. */
+/** Compares our records with the other side's at intervals. Run it in every process: one at a time does the work. */
 export function reconciler<Tx, Local, Foreign, Key extends ReconcileKey>(
   once: Once<Tx>,
   options: ReconcilerOptions<Local, Foreign, Key>,
@@ -92,12 +92,12 @@ export function reconciler<Tx, Local, Foreign, Key extends ReconcileKey>(
   const maxRoundMs = durationMs(maxRound, 'maxRound')
   checkCount('maxDifferences', maxDifferences)
   checkFunctions(options)
-  // Wrong options are an error at start, and not in the first round at night.
+  // Wrong options fail at start, not in the first round.
   reconcile({ ...comparison(0), local: [], foreign: [] })
 
   const service = createService({
     ...parts,
-    // Often enough to take over from a process that died.
+    // Often enough to replace a process that died.
     intervalMs: Math.min(everyMs, turnMs),
     run: (stopping) => takeRound(stopping, false),
   })
@@ -122,10 +122,10 @@ export function reconciler<Tx, Local, Foreign, Key extends ReconcileKey>(
       return countsOf(summary)
     } catch (error) {
       const isCutOff = stopping.aborted || turn.signal.aborted
-      // The store may be what failed: then the turn ends by itself.
+      // The store may be what failed: then the turn expires.
       await turn.end(isCutOff ? 0 : Math.min(everyMs, retryMs)).catch(() => {})
       if (stopping.aborted) return countsOf(undefined)
-      // Streams that were told to end may put it in their own words.
+      // An aborted stream may throw another error.
       throw round.signal.aborted ? round.signal.reason : error
     } finally {
       round.over()
@@ -158,7 +158,7 @@ export function reconciler<Tx, Local, Foreign, Key extends ReconcileKey>(
     const round = { now, settledBefore, signal }
     const run = reconcile({ ...comparison(settledBefore), local: options.local(round), foreign: options.foreign(round), signal })
     const found: Difference<Local, Foreign, Key>[] = []
-    // Told at the end: until then a stream may turn out to be unsorted, and all of it wrong.
+    // Reported at the end: a stream that turns out unsorted makes every difference wrong.
     for await (const difference of run) if (found.length < maxDifferences) found.push(difference)
     const { summary } = run
     const differences = summary.differs + summary.onlyLocal + summary.onlyForeign

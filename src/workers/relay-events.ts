@@ -2,7 +2,7 @@ import type { JobEvent } from '../engine/events.js'
 import type { Ended, HeldJob } from '../outbox/lanes.js'
 import type { Outcome } from '../outbox/outcome.js'
 
-/** `failed`: deliveries that failed, and are tried again. `released`: given back untried. `unsettled`: may be delivered again. */
+/** `failed`: to be retried. `released`: returned untried. `unsettled`: may be delivered again. */
 export const noRelayCounts = () => ({ delivered: 0, failed: 0, dead: 0, released: 0, unsettled: 0 })
 
 interface Told {
@@ -10,7 +10,7 @@ interface Told {
   readonly event?: JobEvent
 }
 
-/** What there is to tell of a job that this relay does not hold any more. `unsettled`: why the store was not told, if it was not. */
+/** The event and count for a job that this relay no longer holds. `unsettled`: why its end was not stored, if it was not. */
 export function toldOf(
   { job: { tenant, id, name, group, attempt, lagMs }, sink, takenAt }: HeldJob,
   ended: Ended,

@@ -16,50 +16,50 @@ import { noRelayCounts, toldOf } from './relay-events.js'
 import { createService, type Service } from './service.js'
 
 export interface RelayOptions {
-  /** Where jobs go, or a function that gets one at a time. */
+  /** Where jobs go, or a function called per job. */
   sink?: Sink | JobFunction
-  /** The same by the name of the job. Others go to `sink`; without one, they are left to other relays. */
+  /** Sinks by job name. Other jobs go to `sink`; without one they are left to other relays. */
   sinks?: Readonly<Record<string, Sink | JobFunction>>
   /**
-   * How often it looks when there was nothing for a while. Jobs that this process stages are taken at once; while there is work, it looks
-   * every few milliseconds. Too low: statements for nothing. Too high: jobs of other processes wait longer. Default 1 s.
+   * How often it polls when idle. Jobs staged by this process are taken at once; while there is work, it polls every few milliseconds.
+   * Too low: needless statements. Too high: jobs of other processes wait longer. Default 1 s.
    */
   every?: Duration
-  /** How many jobs it takes in one statement, from 2 on; it has three times as many in hand. Too low: more statements. Too high: those of a relay that dies wait for its lease. Default 200. */
+  /** Jobs taken per statement, at least 2; it holds up to three times as many. Too low: more statements. Too high: if the relay dies, they wait for its lease. Default 200. */
   batch?: number
   /**
-   * How many bytes of payloads it has in hand, as they are stored; in memory a payload takes some times as much. A single larger one goes alone. Too low: large
-   * jobs are delivered one by one. Too high: memory. Default 32 MiB.
+   * Bytes of payloads held at once, as stored; parsed, a payload takes several times as much. A single larger payload is delivered alone.
+   * Too low: large jobs are delivered one by one. Too high: memory. Default 32 MiB.
    */
   maxBytes?: number
-  /** How many deliveries to one sink are under way at once. Too low: slow. Too high: the receiver feels it. Default 20. */
+  /** Concurrent deliveries per sink. Too low: slow. Too high: the receiver is overloaded. Default 20. */
   concurrency?: number
   /**
-   * How long a job is this relay's. Too low: what waits in a queue is given back untried. Too high: after a crash its jobs wait that long.
+   * How long this relay holds a job. Too low: queued jobs are released untried. Too high: after a crash its jobs wait that long.
    * Default 1 min.
    */
   lease?: Duration
-  /** How long a sink may take, at most half the lease. Too low: honest deliveries are repeated. Too high: one that hangs holds its slot. Default half the lease. */
+  /** How long a sink may take, at most half the lease. Too low: slow deliveries are repeated. Too high: a hanging one holds its slot. Default half the lease. */
   timeout?: Duration
-  /** How often a job is tried before it is given up. Too low: an outage makes dead letters. Too high: what cannot work is tried for days. Default 60: about a day. */
+  /** Attempts before a job becomes a dead letter. Too low: an outage makes dead letters. Too high: hopeless jobs are retried for days. Default 60: about a day. */
   maxAttempts?: number
-  /** How long a job that failed waits. Default: from 1 s on, twice as long each time, up to 1 h; at random, down to nothing. */
+  /** Backoff of a failed job. Default: up to 1 s, doubled for each attempt to at most 1 h, with full jitter. */
   backoff?: BackoffOptions
   /**
-   * What a job that was given up means for its group: `'hold'`, nothing of it is delivered until a person retries or discards that job;
-   * `'go-on'`, the next one is delivered without it. Default `'hold'`: who asks for order gets it.
+   * What a dead letter does to its group. `'hold'`: nothing of the group is delivered until an operator retries or discards it.
+   * `'go-on'`: the next job is delivered without it. Default `'hold'`, which keeps the order.
    */
   afterDead?: 'hold' | 'go-on'
 }
 
-/** The rest after a look that found something, or that has not been to all groups; it doubles with each round that finds nothing. */
+/** The rest after a poll that found jobs or did not reach all groups; it doubles with each empty round. */
 const shortestRestMs = 20
-/** A go ends after this long, so that its counts are told while there is always work. */
+/** A run ends after this long, so that its counts are reported under constant load. */
 const longestGoMs = 1_000
-/** How often a take looks everywhere, and not only where new jobs are. */
+/** How often a take looks at all jobs, and not only at new ones. */
 const wholeLookMs = 1_000
 
-/** Delivers staged jobs, at least once each. Run it in every process, or in some: no two of them have the same job. */
+/** Delivers staged jobs, at least once each. Run it in any number of processes: no two hold the same job. */
 export function relay<Tx>(once: Once<Tx>, options: RelayOptions): Service {
   const parts = workerParts(once, 'relay')
   const outbox = outboxOf(once, 'relay')
@@ -76,7 +76,7 @@ export function relay<Tx>(once: Once<Tx>, options: RelayOptions): Service {
     )
   const underWay = lanes({ clock, concurrency, timeoutMs, maxBytes, read, onEnd })
   const inHand = new Set<HeldJob>()
-  /** At a take: one batch may be under way to its sinks and one to the store, while the next one is taken. */
+  /** While the next batch is taken, one may be at its sinks and one on its way to the store. */
   const mostInHand = 2 * batch
   const canTake = () => inHand.size <= mostInHand && !underWay.isFull()
   const waiters = new Set<() => void>()
@@ -91,7 +91,7 @@ export function relay<Tx>(once: Once<Tx>, options: RelayOptions): Service {
     ...parts,
     intervalMs: () => restMs,
     async run(stopping) {
-      // Should the store be away.
+      // In case the store fails.
       restMs = everyMs
       const until = clock.monotonic() + longestGoMs
       for (let more = true; more && clock.monotonic() < until; ) {
@@ -101,7 +101,7 @@ export function relay<Tx>(once: Once<Tx>, options: RelayOptions): Service {
         more = found >= batch || (found > 0 && nextGroup !== undefined)
         if (found > 0) idleMs = shortestRestMs
         else if (nextGroup === undefined) idleMs = Math.min(everyMs, idleMs * 2)
-        // A round over very many groups that wait takes many looks: it is one round, and rests in the end.
+        // A round over very many waiting groups takes several polls, then rests.
         restMs = nextGroup === undefined ? idleMs : shortestRestMs
       }
       return takeCounts()
@@ -118,7 +118,7 @@ export function relay<Tx>(once: Once<Tx>, options: RelayOptions): Service {
       onStaged.delete(service.wake)
       underWay.clear()
       await service.stop()
-      // The last take may have brought some.
+      // The last take may have added jobs.
       underWay.clear()
       await untilChanged(() => inHand.size === 0)
     },
@@ -126,7 +126,7 @@ export function relay<Tx>(once: Once<Tx>, options: RelayOptions): Service {
       const startedAt = clock.monotonic()
       for (;;) {
         await untilChanged(canTake)
-        // What is settled during a take may let another job of its group go, which that take has not seen.
+        // Settling a job during a take may unblock another of its group, which that take has missed.
         const before = inHand.size
         lookedEverywhereAt = Number.NEGATIVE_INFINITY
         if ((await take()) > 0 || nextGroup !== undefined) continue
@@ -141,7 +141,7 @@ export function relay<Tx>(once: Once<Tx>, options: RelayOptions): Service {
 
   async function take(): Promise<number> {
     const token = random.uuid()
-    // Before it is sent: the lease cannot end earlier than this says.
+    // Read before the take is sent, so it never overstates the lease.
     const takenAt = clock.monotonic()
     const isWhole = takenAt - lookedEverywhereAt >= wholeLookMs
     const taken = await outbox.jobsTake({
@@ -175,7 +175,7 @@ export function relay<Tx>(once: Once<Tx>, options: RelayOptions): Service {
     })
   }
 
-  /** Nobody is there to catch what this threw, and a job whose end cannot be told would end the next relay too. */
+  /** Never throws: no caller would catch it, and the job would then break the next relay too. */
   function outcomeOrRetry({ job }: HeldJob, ended: Ended): Outcome {
     try {
       return outcomeOf(job, ended, { maxAttempts, waitMs })
@@ -184,7 +184,7 @@ export function relay<Tx>(once: Once<Tx>, options: RelayOptions): Service {
     }
   }
 
-  /** Waits until something was settled that makes it true, or until `stopping` is aborted. */
+  /** Waits until a settled job makes `isTrue()` true, or `stopping` is aborted. */
   async function untilChanged(isTrue: () => boolean, stopping?: AbortSignal): Promise<void> {
     while (!isTrue()) {
       await new Promise<void>((resolve) => {

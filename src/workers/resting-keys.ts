@@ -2,12 +2,12 @@ import type { WaitingKey } from '../core/store.js'
 
 const firstRestMs = 1_000
 const longestRestMs = 60_000
-/** With more than this, those that rest longest are tried again early. */
+/** Above this, the keys that have rested longest are retried early. */
 const mostResting = 1_000
 
 /**
- * Keys of which a try changed nothing, because their row is locked, or because the store failed before the claim. They stay first in line, so
- * each is left alone for a while, longer each time, or those behind them would never have their turn.
+ * Keys whose attempt changed nothing: the row is locked, or the store failed before the claim. They stay first in line, so each rests
+ * with backoff; otherwise the keys behind them would starve.
  */
 export class RestingKeys {
   readonly #now: () => number
@@ -18,13 +18,13 @@ export class RestingKeys {
     this.#now = now
   }
 
-  /** How many are left alone now. */
+  /** How many rest now. */
   get count(): number {
     const now = this.#now()
     return [...this.#tried.values()].filter(({ until }) => now < until).length
   }
 
-  /** A key with more attempts than at that time was claimed since: then the try did change something. */
+  /** More attempts than recorded: the key was claimed since, so the attempt did change something. */
   isResting(id: string, { attempts }: Pick<WaitingKey, 'attempts'>): boolean {
     const tried = this.#tried.get(id)
     if (!tried) return false

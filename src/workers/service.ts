@@ -1,16 +1,16 @@
 import type { Clock, Random } from '../core/clock.js'
 
-/** How many of what a worker did in one go. */
+/** What one run did, counted by kind. */
 export type Counts = Readonly<Record<string, number>>
 
-/** Background work. Every process may run one of each kind: they do not get in each other's way. */
+/** Background work. Every process may run one of each kind: they do not conflict. */
 export interface Service {
   readonly name: string
-  /** Works in the background from now on, until it is stopped. It does not keep a process alive that has nothing else to do. */
+  /** Runs in the background until stopped. It does not keep the process alive. */
   start(): void
-  /** Ends when what is under way has ended. A look at the store that does not end is left behind after 20 s. */
+  /** Resolves when running work has ended. A store call that hangs is abandoned after 20 s. */
   stop(): Promise<void>
-  /** Does all that there is to do now, once, and says how much it was. For tests, cron jobs and tools. */
+  /** Does all work due now, once, and returns the counts. For tests, cron jobs and tools. */
   runOnce(): Promise<Counts>
 }
 
@@ -18,22 +18,22 @@ export interface ServiceParts {
   readonly name: string
   readonly clock: Clock
   readonly random: Random
-  /** How long it rests when there was nothing left to do. Half as long at the least, so that processes do not march in step. */
+  /** The rest after a run that found nothing more. Randomised down to half, so that processes do not run in step. */
   readonly intervalMs: number | (() => number)
-  /** One go. Ends early, with what it has, when `stopping` is aborted. */
+  /** One run. Returns its counts early when `stopping` is aborted. */
   run(stopping: AbortSignal): Promise<Counts>
   onRun(counts: Counts, durationMs: number): void
   onError(error: unknown): void
 }
 
-/** Longer than any single call of the store may take. */
+/** Longer than any single store call may take. */
 const longestStopMs = 20_000
 
-/** After a failure the next go comes soon: twice as late each time, up to this, and never later than planned. */
+/** After a failure the next run comes early: the delay doubles up to this, and never exceeds the interval. */
 const firstRetryMs = 1_000
 const latestRetryMs = 10_000
 
-/** A service that can be told that there is work: it looks at once, or once more if it is at it. */
+/** A service that can be woken: it runs at once, or once more after the current run. */
 export interface WakeableService extends Service {
   wake(): void
 }
@@ -55,7 +55,7 @@ export function createService({ name, clock, random, intervalMs, run, onRun, onE
       stopping.abort()
       const ending = loop
       await within(clock, longestStopMs, ending)
-      // It may have been started again meanwhile.
+      // It may have been restarted meanwhile.
       if (loop === ending) loop = undefined
     },
     runOnce: () => measured(new AbortController().signal),
@@ -87,7 +87,7 @@ export function createService({ name, clock, random, intervalMs, run, onRun, onE
   }
 }
 
-/** Waits for `work`, but no longer than that. */
+/** Waits for `work`, at most `longestMs`. */
 function within(clock: Clock, longestMs: number, work: Promise<unknown> | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
     const cancel = clock.schedule(resolve, longestMs)
@@ -98,7 +98,7 @@ function within(clock: Clock, longestMs: number, work: Promise<unknown> | undefi
   })
 }
 
-/** Waits, but no longer than until `signal` or `woken` is aborted. */
+/** Waits until the time is over, or `signal` or `woken` is aborted. */
 export function rest(
   clock: Clock,
   delayMs: number,

@@ -6,17 +6,17 @@ import { createService, type Service } from './service.js'
 
 export interface SweeperOptions {
   /**
-   * How often it looks. A key whose holder died is stuck for its lease and this long, unless its client comes back first. Too low:
-   * statements for nothing. Too high: such keys wait longer. Default 5 s.
+   * How often it runs. The key of a dead holder waits for its lease plus this interval, unless its client retries first. Too low: needless
+   * statements. Too high: such keys wait longer. Default 5 s.
    */
   every?: Duration
-  /** How many keys it looks at in one statement. Too low: more statements. Too high: longer ones. Default 5,000. */
+  /** Keys examined per statement. Too low: more statements. Too high: longer ones. Default 5,000. */
   batch?: number
 }
 
 /**
- * Takes keys back whose holder is gone: to pending, where a retry or the completer takes them up, or to what their `afterFailure` says.
- * Of all processes, one at a time does it.
+ * Resets keys whose holder is gone: to pending, for a retry or the completer, or as their `afterFailure` says. One process at a time
+ * does it.
  */
 export function sweeper<Tx>(once: Once<Tx>, { every = '5s', batch = 5_000 }: SweeperOptions = {}): Service {
   const parts = workerParts(once, 'sweeper')
@@ -25,7 +25,7 @@ export function sweeper<Tx>(once: Once<Tx>, { every = '5s', batch = 5_000 }: Swe
   const intervalMs = durationMs(every, 'every')
   const { report } = once.internals.parts
   const holder = parts.random.uuid()
-  // Over before the others look again, should this process die. Two that sweep at once do no harm: it is work for nothing.
+  // Ends before the others look again, if this process dies. Two sweeps at once are harmless.
   const turnMs = intervalMs / 2
 
   return createService({

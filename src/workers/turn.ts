@@ -2,13 +2,13 @@ import type { Clock, Random } from '../core/clock.js'
 import { OncekeyError } from '../core/errors.js'
 import type { TurnStore } from '../core/store.js'
 
-/** A turn that this process has, and keeps until it ends it. */
+/** A turn that this process keeps until it ends it. */
 export interface HeldTurn {
   /** The store's time when it began. */
   readonly now: number
-  /** Aborted when somebody else may have the turn. */
+  /** Aborted when another process may have the turn. */
   readonly signal: AbortSignal
-  /** The next one is due in `nextInMs`, for whoever is first. */
+  /** The next turn is due in `nextInMs`, for any process. */
   end(nextInMs: number): Promise<void>
 }
 
@@ -21,7 +21,7 @@ interface TurnParts {
   readonly early: boolean
 }
 
-/** Undefined if another process has it, or if it is not due. */
+/** Undefined if another process has it, or it is not due. */
 export async function takeTurn({ turns, clock, random, name, turnMs, early }: TurnParts): Promise<HeldTurn | undefined> {
   const turn = { name, holder: random.uuid(), turnMs }
   const lost = new AbortController()
@@ -45,14 +45,14 @@ export async function takeTurn({ turns, clock, random, name, turnMs, early }: Tu
     return clock.schedule(() => void beat(), turnMs / 3, { background: true })
   }
 
-  /** Counted from before the store was asked: it may have heard of it at once. */
+  /** Counted from before the request was sent, so it never ends too late. */
   function planEnd() {
     return clock.schedule(giveUp, Math.max(0, turnMs - (clock.monotonic() - askedAt)), { background: true })
   }
 
   async function beat(): Promise<void> {
     const now = clock.monotonic()
-    // The store may be away for a moment. If it is for longer, the turn ends without its word.
+    // A short outage is tolerated. In a longer one the turn ends here.
     const kept = await turns.turnKeep(turn).catch(() => undefined)
     if (ended) return
     if (kept === false) return giveUp()

@@ -10,12 +10,12 @@ export interface WorkersOptions {
   sweeper?: SweeperOptions | false
   completer?: CompleterOptions | false
   reaper?: ReaperOptions | false
-  /** Default: none, because it has to know where jobs go. */
+  /** Default: none, because it needs sinks. */
   relay?: RelayOptions | false
 }
 
 /**
- * All background work of a service, as one. Run it in every process, or in some: they share the work.
+ * All background work of a service. Run it in any number of processes: they share the work.
  *
  * @example
  * const background = workers(once)
@@ -39,7 +39,7 @@ export function workers<Tx>(once: Once<Tx>, options: WorkersOptions = {}): Servi
     async stop() {
       await Promise.all(services.map((service) => service.stop()))
     },
-    /** In this order, a key that was left by a crash is complete at the end of one go. */
+    /** In this order, one run completes a key that a crash left. */
     async runOnce(): Promise<Counts> {
       const all: [string, number][] = []
       for (const service of services) {

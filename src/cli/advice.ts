@@ -2,7 +2,7 @@ import type { KeyStory } from '../stores/postgres/queries/key-story.js'
 import { nameOf } from './find-key.js'
 import { lasting, moment, printable } from './words.js'
 
-/** What to do about a key: a sentence, and the lines of the command for it if there is one. */
+/** What to do about a key: a sentence, and the lines of a command if there is one. */
 export interface Advice {
   readonly says: string
   readonly command: readonly string[]
@@ -13,18 +13,18 @@ export function adviceFor({ key, now }: KeyStory): Advice {
   switch (key.state) {
     case 'complete':
     case 'failed': {
-      if (key.expiresAt <= now) return { says: 'It has expired: its next use begins a new life.', command: ['oncekey reap'] }
-      const until = Number.isFinite(key.expiresAt) ? `until ${moment(key.expiresAt)}` : 'for ever'
+      if (key.expiresAt <= now) return { says: 'Expired: its next use begins a new life.', command: ['oncekey reap'] }
+      const until = Number.isFinite(key.expiresAt) ? `until ${moment(key.expiresAt)}` : 'forever'
       return { says: `Nothing to do: retries get this answer ${until}.`, command: [] }
     }
     case 'pending':
-      return { says: "It waits for its client's next retry, or a worker. Due now:", command: [`oncekey retry ${name}`] }
+      return { says: "Waits for its client's next retry, or a worker. To make it due now:", command: [`oncekey retry ${name}`] }
     case 'processing': {
       const leftMs = (key.leaseUntil ?? now) - now
-      if (leftMs > 0) return { says: `Somebody works on it: the lease ends in ${lasting(leftMs)} unless it is renewed.`, command: [] }
+      if (leftMs > 0) return { says: `In progress: the lease ends in ${lasting(leftMs)} unless it is renewed.`, command: [] }
       if (key.afterFailure === 'rerun')
-        return { says: 'The next retry takes it over by itself. To free it now:', command: [`oncekey release ${name}`] }
-      return { says: `Nobody knows its outcome: the next retry or a sweep will ${key.afterFailure} that.`, command: ['oncekey sweep'] }
+        return { says: 'The next retry takes it over. To release it now:', command: [`oncekey release ${name}`] }
+      return { says: `Outcome unknown: the next retry or a sweep will ${key.afterFailure} it.`, command: ['oncekey sweep'] }
     }
     case 'parked':
       return parked()
@@ -33,10 +33,10 @@ export function adviceFor({ key, now }: KeyStory): Advice {
   function parked(): Advice {
     const resolve = `oncekey resolve ${name}`
     if (key.parkedStep !== null) {
-      const says = `Find out whether '${printable(key.parkedStep)}' took effect, then say it:`
+      const says = `Find out whether '${printable(key.parkedStep)}' took effect, then resolve it:`
       return { says, command: [resolve, '  --happened --result JSON | --did-not-happen | --failed'] }
     }
-    if (key.afterFailure === 'rerun') return { says: 'Mend the cause, then:', command: [`oncekey retry ${name}`] }
-    return { says: 'Find out whether it took effect, then say it:', command: [resolve, '  --did-not-happen | --failed'] }
+    if (key.afterFailure === 'rerun') return { says: 'Fix the cause, then:', command: [`oncekey retry ${name}`] }
+    return { says: 'Find out whether it took effect, then resolve it:', command: [resolve, '  --did-not-happen | --failed'] }
   }
 }

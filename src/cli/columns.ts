@@ -1,4 +1,4 @@
-/** Rows as aligned columns. The last one is left as long as it is; columns of numbers are told by their names. */
+/** Rows as aligned columns. The last one is not padded; `right` lists columns to align right. */
 export function columns(rows: readonly (readonly string[])[], { right = [] }: { right?: readonly number[] } = {}): string[] {
   const widths = rows.reduce<number[]>((all, row) => row.map((cell, at) => Math.max(all[at] ?? 0, cell.length)), [])
   const pad = (cell: string, at: number) => (right.includes(at) ? cell.padStart(widths[at] ?? 0) : cell.padEnd(widths[at] ?? 0))

@@ -19,7 +19,7 @@ export interface ChangeOptions extends CommonOptions {
   readonly note?: string
 }
 
-/** What a command has on its desk. */
+/** What a command works with. */
 export interface Desk {
   readonly world: World
   readonly connection: Connection<unknown>
@@ -28,14 +28,14 @@ export interface Desk {
   readonly paint: Paint
 }
 
-/** What a command found or did: as data for `--json`, in words for people. */
+/** The result of a command: data for `--json`, lines for people. */
 export interface Report {
   readonly data: unknown
   readonly lines: readonly string[]
   readonly exitCode?: ExitCode
 }
 
-/** A command with the options that all of them have. */
+/** A command with the common options. */
 export function newCommand(name: string, summary: string): Command {
   return new Command(name)
     .description(summary)
@@ -44,7 +44,7 @@ export function newCommand(name: string, summary: string): Command {
     .option('--json', 'print one JSON document instead of text')
 }
 
-/** The same for a command that changes something. */
+/** The same for a command that changes data. */
 export function newChange(name: string, summary: string): Command {
   return newCommand(name, summary)
     .option('--yes', 'do it without asking')
@@ -52,7 +52,7 @@ export function newChange(name: string, summary: string): Command {
     .option('--note <text>', 'why, for the audit trail')
 }
 
-/** Connects, does the work, disconnects, and prints what came of it. */
+/** Connects, does the work, disconnects, and prints the result. */
 export async function atDesk(world: World, options: CommonOptions, work: (desk: Desk) => Promise<Report>): Promise<ExitCode> {
   const { connection, close } = await world.connect(databaseUrl(world, options))
   try {
@@ -67,7 +67,7 @@ export async function atDesk(world: World, options: CommonOptions, work: (desk: 
 export function databaseUrl(world: World, options: Pick<CommonOptions, 'databaseUrl'>): string {
   const url = options.databaseUrl ?? world.env.DATABASE_URL
   if (url) return url
-  throw wrongUsage('Which database? Set DATABASE_URL, or say --database-url.')
+  throw wrongUsage('No database given: set DATABASE_URL, or pass --database-url.')
 }
 
 export function print(world: World, options: CommonOptions, { data, lines, exitCode = exitCodes.fine }: Report): ExitCode {
@@ -75,10 +75,11 @@ export function print(world: World, options: CommonOptions, { data, lines, exitC
   return exitCode
 }
 
-/** Asks before a change. Never waits for an answer where nobody can give one. */
+/** Asks before a change. Without a terminal it fails instead of waiting. */
 export async function agreed(world: World, { yes }: ChangeOptions, question: string): Promise<void> {
   if (yes) return
-  if (!world.ask) throw wrongUsage(`${question} Nobody is here to answer: say --yes to do it without a question. Nothing was changed.`)
+  if (!world.ask)
+    throw wrongUsage(`${question} There is no terminal to answer on: pass --yes to do it without asking. Nothing was changed.`)
   const answer = await world.ask(`${question} [y/N] `)
   if (!/^y(es)?$/i.test(answer.trim())) throw refused('Nothing was changed.')
 }
@@ -92,7 +93,7 @@ export function wholeNumber(least: number, most: number) {
   return (text: string): number => {
     const number = Number(text)
     if (/^\d+$/.test(text) && number >= least && number <= most) return number
-    throw new InvalidArgumentError(`It is a whole number from ${least} to ${most}.`)
+    throw new InvalidArgumentError(`It must be an integer from ${least} to ${most}.`)
   }
 }
 
@@ -100,6 +101,6 @@ export function milliseconds(text: string): number {
   try {
     return durationMs((/^\d+$/.test(text) ? Number(text) : text) as Duration, 'It')
   } catch {
-    throw new InvalidArgumentError(`It is a length of time such as 90s, 5m or 72h.`)
+    throw new InvalidArgumentError(`It must be a duration such as 90s, 5m or 72h.`)
   }
 }

@@ -5,9 +5,9 @@ import { CommandError, type ExitCode, exitCodes } from './exit-codes.js'
 import { jsonDocument } from './words.js'
 import type { World } from './world.js'
 
-/** Says what went wrong, on standard error, and with `--json` on standard output too: a script always gets its document. */
+/** Prints an error on standard error, and with `--json` also on standard output, so that scripts always get a document. */
 export function complain(world: World, error: unknown, { json }: { json: boolean }): ExitCode {
-  // Commander has said it already, and shows help and version this way too.
+  // Commander has printed it already; help and version end this way too.
   if (error instanceof CommanderError && error.exitCode === 0) return exitCodes.fine
   const data = complaintOf(error)
   if (!(error instanceof CommanderError)) world.tell(`${data.message}\n`)

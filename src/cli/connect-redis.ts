@@ -2,9 +2,9 @@ import { join } from 'node:path'
 import { load } from './connect.js'
 import { CommandError, exitCodes } from './exit-codes.js'
 
-/** A Redis server for one look at it. */
+/** A Redis server to examine. */
 export interface RedisSession {
-  /** What its INFO says. */
+  /** The output of INFO. */
   info(): Promise<string>
   close(): void
 }
@@ -29,10 +29,10 @@ interface NodeRedis {
   }
 }
 
-/** A server that does not answer must not hang a script. */
+/** A silent server must not hang a script. */
 const connectMs = 10_000
 
-/** Connects through the client that the user's project has, as for Postgres. */
+/** Connects through the client in the user's project, as for Postgres. */
 export async function connectRedis(
   url: string,
   directory: string,

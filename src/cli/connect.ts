@@ -18,10 +18,10 @@ interface Pg {
 
 type Postgres = (url: string, options: object) => PostgresJs<PostgresJsTransaction> & { end(options: object): Promise<void> }
 
-/** A server that does not answer must not hang a script. */
+/** A silent server must not hang a script. */
 const connectSeconds = 10
 
-/** Connects through the driver that the user's project has: the one in the working directory, else one that stands beside oncekey. */
+/** Connects through the driver in the working directory's project, else one installed beside oncekey. */
 export async function connect(
   url: string,
   directory: string,
@@ -38,7 +38,7 @@ export async function connect(
   )
 }
 
-/** A module of the user's own. */
+/** Of the user's project. */
 export async function load<Module>(name: string, places: readonly string[]): Promise<Module | undefined> {
   for (const place of places) {
     try {
@@ -59,7 +59,7 @@ function throughPg({ Pool }: Pg, url: string): Session {
     connectionTimeoutMillis: connectSeconds * 1_000,
     fallback_application_name: 'oncekey',
   })
-  // The statement that was under way reports it.
+  // The running statement reports it.
   pool.on('error', () => {})
   return { connection: fromPg(pool) as Connection<unknown>, close: () => pool.end() }
 }

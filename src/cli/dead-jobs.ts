@@ -11,12 +11,12 @@ export interface DeadJobsOptions extends ChangeOptions, JobName {
   readonly limit: number
 }
 
-/** What a person says of jobs that were given up, in the words for it. */
+/** An operator's decision on dead jobs, and the words for it. */
 export interface Word {
   readonly as: JobsResolveByHand['as']
   readonly done: string
   readonly question: string
-  /** What becomes of one of them, and of several. */
+  /** The result for one job, and for several. */
   readonly outcome: readonly [one: string, several: string]
 }
 
@@ -24,11 +24,11 @@ export function changesDeadJobs(name: string, summary: string) {
   return namesJob(newChange(name, summary), '[id]')
     .option('--all', 'all dead jobs of a --name instead of one, and of a --tenant if one is given')
     .option('--name <name>', 'with --all: the name they were staged with')
-    .option('--limit <count>', 'with --all: at most so many, those first that were staged first', wholeNumber(1, 10_000), 1_000)
+    .option('--limit <count>', 'with --all: at most so many, the oldest first', wholeNumber(1, 10_000), 1_000)
 }
 
 export async function resolved(desk: Desk, id: string | undefined, options: DeadJobsOptions, word: Word): Promise<Report> {
-  if ((id === undefined) === (options.all === undefined)) throw wrongUsage('Which job? Say its id, or --all and a --name.')
+  if ((id === undefined) === (options.all === undefined)) throw wrongUsage('Pass the id of a job, or --all and a --name.')
   if ((options.name === undefined) !== (options.all === undefined)) throw wrongUsage('--all and --name belong together.')
   return id === undefined ? resolvedAll(desk, options, word) : resolvedOne(desk, id, options, word)
 }
@@ -38,17 +38,17 @@ async function resolvedOne(desk: Desk, id: string, options: DeadJobsOptions, { a
   const { job } = await findJob(desk, id, options)
   const shown = `${printable(job.name)} ${job.id}`
   if (job.state !== 'dead') throw refused(`${shown} is ${job.state}: ${problemOf(job)} Nothing was changed.`)
-  await agreed(world, options, `${shown} was given up${job.error ? ` (${printable(job.error)})` : ''}. ${question}`)
+  await agreed(world, options, `${shown} is dead${job.error ? ` (${printable(job.error)})` : ''}. ${question}`)
   const count = await operator.jobsResolve([job], { as, note: noteOf(world, done, options) })
   if (count === 0)
-    throw refused(`${shown} has changed since you looked at it. Look again: oncekey jobs show ${jobNameOf(job)}. Nothing was changed.`)
+    throw refused(`${shown} has changed since it was shown. Look again: oncekey jobs show ${jobNameOf(job)}. Nothing was changed.`)
   return {
     data: { id: job.id, tenant: job.tenant, was: job.state, state: as === 'retry' ? 'waiting' : 'discarded' },
     lines: [`${shown} ${outcome[0]}.`],
   }
 }
 
-/** Those that were counted before the question, and no others: more may be given up while it stands. */
+/** Resolves exactly the jobs counted before the question: more may die while it stands. */
 async function resolvedAll({ world, operator }: Desk, options: DeadJobsOptions, { as, done, question, outcome }: Word): Promise<Report> {
   const { name, tenant, limit } = options
   const { jobs, count } = await operator.jobsList({ state: 'dead', name, tenant, limit })
@@ -59,8 +59,8 @@ async function resolvedAll({ world, operator }: Desk, options: DeadJobsOptions, 
   const changed = jobs.length - resolvedCount
   const left = count - jobs.length
   const rest = [
-    ...(changed > 0 ? [`${changed.toLocaleString('en')} had changed since they were counted, and were left alone.`] : []),
-    ...(left > 0 ? [`${left.toLocaleString('en')} more are left: say it again.`] : []),
+    ...(changed > 0 ? [`${changed.toLocaleString('en')} had changed since they were counted, and were skipped.`] : []),
+    ...(left > 0 ? [`${left.toLocaleString('en')} more are left: run it again.`] : []),
   ]
   return {
     data: { done: resolvedCount, changed, left },
@@ -68,7 +68,7 @@ async function resolvedAll({ world, operator }: Desk, options: DeadJobsOptions, 
   }
 }
 
-/** Why a job that is not dead is not for a person's word. */
+/** Why a job that is not dead needs no decision. */
 function problemOf({ state, now, leaseUntil, dueAt }: JobSummary): string {
   if (state === 'held') return `a relay has it for another ${lasting((leaseUntil ?? now) - now)} at most.`
   if (state === 'delayed') return `a relay takes it by itself in ${lasting((dueAt ?? now) - now)}.`

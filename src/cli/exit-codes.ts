@@ -1,4 +1,4 @@
-/** What scripts go by. `docs/reference/cli.md` lists them; a test keeps it so. */
+/** For scripts. `docs/reference/cli.md` lists them; a test checks that. */
 export const exitCodes = {
   fine: 0,
   unexpected: 1,
@@ -11,7 +11,7 @@ export const exitCodes = {
 
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
 
-/** What ends a command early, in a sentence for the person who called it. */
+/** Ends a command early, with a message for the user. */
 export class CommandError extends Error {
   override readonly name = 'CommandError'
   readonly exitCode: ExitCode

@@ -10,7 +10,7 @@ export interface JobName {
   readonly tenant?: string
 }
 
-/** So many that share an id are listed; it takes another service's ids for there to be two. */
+/** The most jobs listed that share an id, which only jobs of different services do. */
 const listed = 20
 
 export function namesJob(command: Command, argument: '<id>' | '[id]'): Command {
@@ -36,7 +36,7 @@ export async function findJob({ operator }: Desk, id: string, { tenant }: JobNam
   }
 }
 
-/** The job in the words of a command line. */
+/** The job's arguments on a command line. */
 export function jobNameOf({ tenant, id }: JobRef): string {
   return printable(tenant) !== tenant || tenant.startsWith('-') ? id : `--tenant ${quoted(tenant)} ${id}`
 }

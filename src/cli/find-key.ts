@@ -11,7 +11,7 @@ export interface KeyName {
   readonly id?: string
 }
 
-/** So many that share a name are listed; nobody reads more. */
+/** The most keys listed that share a name. */
 const listed = 20
 
 export function namesKey(command: Command): Command {
@@ -38,8 +38,8 @@ export async function findKey({ operator }: Desk, key: string | undefined, { ten
   )
 
   async function placeOf(): Promise<{ tenant: string; id: string }> {
-    if ((key === undefined) === (id === undefined)) throw wrongUsage('Which key? Name it, or its row with --id.')
-    if (id !== undefined && !uuid.test(id)) throw wrongUsage('--id is a UUID, as oncekey list --json shows it.')
+    if ((key === undefined) === (id === undefined)) throw wrongUsage('Pass a key, or the id of its row with --id.')
+    if (id !== undefined && !uuid.test(id)) throw wrongUsage('--id must be a UUID, as oncekey list --json shows it.')
     if (tenant !== undefined && id !== undefined) return { tenant, id }
     if (tenant !== undefined && scope !== undefined && key !== undefined) return { tenant, id: keyId({ tenant, scope, key }) }
     const found = await operator.keysList({ tenant, scope, key, id, limit: listed })
@@ -53,7 +53,7 @@ export async function findKey({ operator }: Desk, key: string | undefined, { ten
 
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
-/** The key in the words of a command line. One that a terminal or a command line could not take is named by its id. */
+/** The key's arguments on a command line. One with unprintable characters is named by its id. */
 export function nameOf({ tenant, scope, key, id }: { tenant: string; scope: string; key: string; id: string }): string {
   const names = [tenant, scope, key]
   if (names.some((name) => printable(name) !== name || name.startsWith('-'))) return `--id ${id}`

@@ -15,14 +15,14 @@ export function jobData(job: JobSummary) {
     error: job.error,
     ageMs: job.now - job.stagedAt,
     stagedAt: iso(job.stagedAt),
-    /** Null: from before there was a relay. */
+    /** Null: staged before the relay existed. */
     dueAt: iso(job.dueAt),
     leaseUntil: iso(job.leaseUntil),
     deadAt: iso(job.deadAt),
   }
 }
 
-/** The payload only when it is asked for: it may be large, and it may be private. */
+/** The payload only on request: it may be large or private. */
 export function jobStoryData({ job, key, others, payload }: JobStory, { whole }: { whole: boolean }) {
   const sealedWith = payloadSealedWith(payload) ?? null
   return {

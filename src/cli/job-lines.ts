@@ -29,10 +29,10 @@ export function jobLines(story: JobStory, paint: Paint): string[] {
 }
 
 function standing({ state, now, deadAt, leaseUntil, dueAt }: JobSummary): string {
-  if (state === 'dead') return `, given up ${lasting(now - (deadAt ?? now))} ago`
+  if (state === 'dead') return `, dead for ${lasting(now - (deadAt ?? now))}`
   if (state === 'held') return `, a relay has it for another ${lasting((leaseUntil ?? now) - now)} at most`
   if (state === 'delayed') return `, due in ${lasting((dueAt ?? now) - now)}`
-  return leaseUntil === null ? '' : `, the last relay stopped without a word`
+  return leaseUntil === null ? '' : `, the last relay vanished`
 }
 
 function othersText({ others: { before, behind, dead } }: JobStory): string {
@@ -45,11 +45,11 @@ function jobAdvice({ job, others }: JobStory): Advice {
   switch (job.state) {
     case 'dead': {
       const held = others.behind > 0 ? ` ${many(others.behind, 'job')} of its group may wait for it.` : ''
-      const says = `Mend the cause, then let it be delivered, or see to it that it never is.${held}`
+      const says = `Fix the cause, then retry it, or discard it.${held}`
       return { says, command: [`oncekey jobs retry ${name}`, `oncekey jobs discard ${name}`] }
     }
     case 'held':
-      return { says: 'Nothing to do: should its relay be gone, another one takes it when the lease is over.', command: [] }
+      return { says: 'Nothing to do: if its relay is gone, another one takes it when the lease ends.', command: [] }
     case 'delayed':
       return { says: 'Nothing to do: a relay takes it when it is due.', command: [] }
     case 'waiting':
@@ -61,6 +61,6 @@ function jobAdvice({ job, others }: JobStory): Advice {
     if (others.dead > 0 && printable(group) === group)
       return { says: 'A dead job may hold its group:', command: [`oncekey jobs --state dead --group ${quoted(group)}`] }
     if (others.before > 0) return { says: 'It waits for those before it in its group.', command: [] }
-    return { says: `It is due: see that a relay runs that has a sink for ${printable(job.name)}.`, command: [] }
+    return { says: `It is due: check that a relay with a sink for ${printable(job.name)} runs.`, command: [] }
   }
 }

@@ -22,7 +22,7 @@ export function keyData(key: KeySummary) {
     reason: key.reason,
     answerStatus: key.answerStatus,
     createdAt: iso(key.createdAt),
-    /** Null: never. Means something once the key is complete or failed. */
+    /** Null: never. Applies only once the key is complete or failed. */
     expiresAt: iso(key.expiresAt),
     leaseUntil: iso(key.leaseUntil),
     dueAt: iso(key.dueAt),
@@ -44,7 +44,7 @@ export function storyData(story: KeyStory, { whole }: { whole: boolean }) {
   }
 }
 
-/** The body only when it is asked for: it may be large, and it may be private. */
+/** The body only on request: it may be large or private. */
 function answerData({ answer }: KeyStory, whole: boolean) {
   if (!answer) return null
   const { status, headers, body, omittedBytes } = answer

@@ -4,9 +4,9 @@ type Colour = 'red' | 'yellow' | 'green' | 'bold' | 'dim'
 
 export type Paint = (colour: Colour, text: string) => string
 
-/** Colours for a terminal, and nothing for a file. (`styleText` came with Node 20.12.) */
+/** Colours on a terminal only. (`styleText` came with Node 20.12.) */
 export function painter(colours: boolean): Paint {
-  // The decision is ours: newer releases of Node would ask the real standard output again.
+  // We decide: newer releases of Node would check the real standard output again.
   const style = util.styleText as ((colour: Colour, text: string, options: object) => string) | undefined
   return colours && style ? (colour, text) => style(colour, text, { validateStream: false }) : (_, text) => text
 }

@@ -19,7 +19,7 @@ import type { World } from './world.js'
 
 const commands: readonly Registered[] = [migrate, status, list, show, release, retry, resolve, jobs, reap, sweep, reconcile, doctor]
 
-/** The whole program on its command line. Everything it says, it says through `world`. */
+/** The whole program. All output goes through `world`. */
 export async function run(world: World, words: readonly string[]): Promise<ExitCode> {
   let exitCode: ExitCode = exitCodes.fine
   const program = newProgram(world, (code) => {
@@ -35,10 +35,10 @@ export async function run(world: World, words: readonly string[]): Promise<ExitC
 
 function newProgram(world: World, done: (exitCode: ExitCode) => void): Command {
   const program = new Command('oncekey')
-    .description('Looks after the idempotency keys of a service: oncekey on Postgres.')
+    .description('Inspects and repairs the idempotency keys of a service on Postgres.')
     .version(version, '--version', 'print the version')
     .helpOption('--help', 'print this')
-    .helpCommand('help [command]', 'print what there is to say of a command')
+    .helpCommand('help [command]', 'print the help of a command')
     .addHelpText(
       'after',
       `

@@ -2,10 +2,10 @@ import { holderGone } from '../core/system-answers.js'
 import type { KeyStory } from '../stores/postgres/queries/key-story.js'
 import { legibleJson } from './words.js'
 
-/** One thing that happened to a key. Null where the time is not known: nobody noted it. */
+/** An event in the life of a key. Null where the time was not recorded. */
 export interface Happening {
   readonly at: number | null
-  /** The number of the attempt; null for what a person or the system did between two. */
+  /** The attempt number; null for what an operator or the system did between two. */
   readonly attempt: number | null
   readonly what: string
   /** The step it is about. */
@@ -20,7 +20,7 @@ interface Noted extends Omit<Happening, 'attempt'> {
 
 export interface Timeline {
   readonly attempts: number
-  /** Whether the trail of this key is whole; if not, some of what happened can only be concluded. */
+  /** Whether the trail is complete; if not, some events are inferred. */
   readonly trailKept: boolean
   readonly happenings: readonly Happening[]
 }
@@ -28,14 +28,14 @@ export interface Timeline {
 const taking = new Set(['claimed', 'taken-over'])
 const ending = new Set(['released', 'swept', 'complete', 'failed', 'parked'])
 const byHand = new Set(['resolved', 'retried', 'released by hand'])
-/** Said of a job of the key, which is not the key: it begins and ends no attempt. */
+/** Concerns a job of the key: it begins and ends no attempt. */
 const ofJobs = new Set(['job retried', 'job discarded'])
-/** A holder never says this of itself. Who swept it may be noted behind it. */
+/** Written by the system, never by a holder. A note on who swept it may follow. */
 const bySystem = ({ what, detail }: Noted) => ending.has(what) && detail?.startsWith(holderGone) === true
 
 /**
- * The life of a key in its order. Fences only rise, so what carries a lower one came first: each fence is an attempt, or a change
- * by hand that shut an attempt out. An attempt that crashed wrote nothing of it; it is told by what is missing.
+ * The life of a key in order. Fences only rise, so a lower one came first: each fence is an attempt, or an operator's change that shut an
+ * attempt out. An attempt that crashed recorded no end; it is inferred.
  */
 export function timelineOf(story: KeyStory): Timeline {
   const { key, trail } = story
@@ -67,11 +67,11 @@ export function timelineOf(story: KeyStory): Timeline {
   function isAttempt(group: readonly Noted[], fence: number): boolean {
     if (group.some(({ what }) => taking.has(what))) return true
     if (group.some((each) => byHand.has(each.what) || bySystem(each))) return false
-    // The system's own end raises the fence too, and without a trail only the reason tells of it.
+    // The system's end raises the fence too; without a trail only the reason shows it.
     return !(fence === key.fence && key.reason === holderGone && key.state !== 'processing')
   }
 
-  /** How an attempt ended that somebody else came after. */
+  /** How an attempt ended, if a later one exists. */
   function left(group: readonly Noted[], attempt: number, next: Noted | undefined): Happening[] {
     if (group.some(({ what }) => ending.has(what)) || next?.what === 'released by hand' || (next && bySystem(next))) return []
     const untold = group.length === 0
@@ -80,7 +80,7 @@ export function timelineOf(story: KeyStory): Timeline {
   }
 }
 
-/** What is written down, each with its fence. */
+/** Everything recorded, with its fence. */
 function notedOf({ key, steps, trail }: KeyStory, trailKept: boolean): Noted[] {
   const recorded = steps.map(({ name, kind, result, fence, at }) => ({
     at,
@@ -89,7 +89,7 @@ function notedOf({ key, steps, trail }: KeyStory, trailKept: boolean): Noted[] {
     step: name,
     detail: result && legibleJson(result),
   }))
-  // The trail notes the recovery point; the step that led there tells more.
+  // The trail notes the recovery point; the step has more detail.
   const told = (fence: number, step: string, kinds: readonly string[]) =>
     recorded.some((each) => each.fence === fence && each.step === step && kinds.includes(each.what))
   const audited = trail.flatMap(({ what, fence, at, detail }): Noted[] => {
@@ -108,15 +108,15 @@ function notedOf({ key, steps, trail }: KeyStory, trailKept: boolean): Noted[] {
 }
 
 /**
- * What is noted in one commit has times that differ by a millisecond at most, in any order. But a fence begins with being taken, and
- * ends with an end, and time does not go back.
+ * Records of one commit have times that differ by at most a millisecond, in any order. But a fence begins with a take and ends with an
+ * end, and time does not go back.
  */
 function rank({ what }: Noted): number {
   if (taking.has(what) || byHand.has(what)) return 0
   return ending.has(what) ? 2 : 1
 }
 
-/** How the key stands now, unless the last note says it. */
+/** The current state, unless the last record shows it. */
 function standing({ key, now }: KeyStory, group: readonly Noted[], attempt: number | null): Happening[] {
   const said = group.at(-1)?.what
   const happening = (what: string, at: number | null, detail: string | null): Happening => ({ at, attempt, what, step: null, detail })
@@ -128,7 +128,7 @@ function standing({ key, now }: KeyStory, group: readonly Noted[], attempt: numb
   return [happening(key.state === 'pending' ? 'released' : key.state, null, key.reason)]
 }
 
-/** A hundred attempts that left nothing are one line. */
+/** A hundred attempts without records become one line. */
 function withoutRepeats(happenings: readonly Happening[]): Happening[] {
   const kept: Happening[] = []
   for (const [index, each] of happenings.entries()) {

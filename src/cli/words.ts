@@ -1,13 +1,13 @@
-// How times, sizes and texts of others are put into words.
+// Formats times, sizes and foreign texts.
 
 import { inAscii } from '../core/json-text.js'
 
-/** A moment for people, in UTC: `2026-07-31 10:00:00Z`. */
+/** A time for people, in UTC: `2026-07-31 10:00:00Z`. */
 export function moment(ms: number): string {
   return `${new Date(ms).toISOString().slice(0, 19).replace('T', ' ')}Z`
 }
 
-/** A moment for programs. Null for never. */
+/** A time for programs. Null for never. */
 export function iso(ms: number | null): string | null {
   return ms === null || !Number.isFinite(ms) ? null : new Date(ms).toISOString()
 }
@@ -19,7 +19,7 @@ const units: readonly (readonly [ms: number, name: string])[] = [
   [1_000, 's'],
 ]
 
-/** A length of time in the two units that matter: `17 ms`, `2.5 s`, `3m 12s`, `4d 3h`. */
+/** A duration in its two largest units: `17 ms`, `2.5 s`, `3m 12s`, `4d 3h`. */
 export function lasting(ms: number): string {
   const length = Math.abs(ms)
   if (length < 999.5) return `${Math.round(length)} ms`
@@ -43,19 +43,19 @@ export function many(count: number, one: string, several = `${one}s`): string {
   return `${count.toLocaleString('en')} ${count === 1 ? one : several}`
 }
 
-/** Characters that would move the cursor, colour the terminal or turn the text around: keys and reasons are other people's words. */
+/** Characters that move the cursor, colour the terminal or reverse text: keys and reasons are foreign input. */
 const unprintable = /[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
 
 export function printable(text: string): string {
   return text.replaceAll(unprintable, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
 
-/** At most so many characters, with a sign that there was more. */
+/** At most `width` characters, with an ellipsis if cut. */
 export function cut(text: string, width: number): string {
   return text.length <= width ? text : `${text.slice(0, Math.max(0, width - 1))}…`
 }
 
-/** A word as a shell takes it. */
+/** A word quoted for a shell. */
 export function quoted(word: string): string {
   return /^[\w./:@%+=-]+$/.test(word) && !word.startsWith('-') ? word : `'${word.replaceAll("'", "'\\''")}'`
 }
@@ -69,12 +69,12 @@ export function legibleJson(json: string): string {
   return legible.replace(/\p{Surrogate}/gu, inAscii)
 }
 
-/** JSON that a terminal can be shown. */
+/** JSON that is safe on a terminal. */
 export function jsonDocument(value: unknown): string {
   return `${printableJson(JSON.stringify(value, null, 2))}\n`
 }
 
-/** The same for JSON that is written in pieces. */
+/** The same for JSON in pieces. */
 export const printableJson = (text: string) =>
   text.replaceAll(
     /[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g,

@@ -7,27 +7,27 @@ import type { Session } from './connect.js'
 import { connect } from './connect.js'
 import { connectRedis, type RedisSession } from './connect-redis.js'
 
-/** Everything outside of the program, so that tests can be somebody who answers, or a terminal. */
+/** Everything outside the program, so that tests can replace it. */
 export interface World {
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Who is named in the trail unless `--by` says otherwise. */
+  /** The name in the audit trail, unless `--by` gives one. */
   readonly user: string
-  /** Standard output: what was asked for. */
+  /** Standard output: results. */
   print(text: string): void
-  /** Waits until standard output has taken what was printed, if it is slow. */
+  /** Waits until standard output has drained. */
   drained(): Promise<void>
-  /** The bytes of a file; of standard input if it is `-`. */
+  /** The bytes of a file; of standard input for `-`. */
   read(path: string): AsyncIterable<Uint8Array>
-  /** How many bytes that are; undefined where nobody knows: of standard input, a pipe, a file that is not there. */
+  /** Their size; undefined if unknown: standard input, a pipe, a missing file. */
   size(path: string): Promise<number | undefined>
-  /** Standard error: complaints, questions, progress. */
+  /** Standard error: errors, questions, progress. */
   tell(text: string): void
   /** The width of the terminal, if standard output is one. */
   readonly columns: number | undefined
   readonly colours: boolean
-  /** Whether a line that is written over and over can be seen. */
+  /** Whether a line that is rewritten in place is visible. */
   readonly progress: boolean
-  /** Undefined when nobody is there to answer. */
+  /** Undefined without a terminal. */
   readonly ask: ((question: string) => Promise<string>) | undefined
   now(): number
   pause(ms: number): Promise<void>
@@ -68,7 +68,7 @@ async function sizeOf(path: string): Promise<number | undefined> {
 function question(text: string): Promise<string> {
   const lines = createInterface({ input: process.stdin, output: process.stderr })
   return new Promise((resolve) => {
-    // Ctrl-C and Ctrl-D close it without an answer, which is a no.
+    // Ctrl-C and Ctrl-D close it without an answer, which counts as no.
     lines.once('close', () => resolve(''))
     lines.question(text, (answer) => {
       resolve(answer)
@@ -81,7 +81,7 @@ function userName(): string {
   try {
     return userInfo().username
   } catch {
-    // A container may run as a number that has no name.
+    // A container may run under a user id without a name.
     return process.env.USER ?? 'unnamed'
   }
 }

@@ -47,8 +47,8 @@ describe('retry', () => {
 
   test.each([
     ['a finished key', 'complete', /is complete: it has its answer/],
-    ['a key in doubt', 'inDoubt', /whether 'charge_created' took effect\. Say what happened: oncekey resolve --tenant/],
-    ['a key that is worked on', 'held', /is being worked on/],
+    ['a key in doubt', 'inDoubt', /whether 'charge_created' took effect\. Resolve it: oncekey resolve --tenant/],
+    ['a key that is worked on', 'held', /is in progress/],
   ] as const)('refuses %s and changes nothing', async (_, make, message) => {
     const keys = keysOf(database)
     await keys[make]()
@@ -75,7 +75,7 @@ describe('retry', () => {
     await oncekey('sweep', '--yes')
     const { exitCode, err } = await oncekey('retry', ...keys.name, '--yes')
     expect(exitCode).toBe(3)
-    expect(err).toMatch(/nobody knows whether it took effect/)
+    expect(err).toMatch(/it is unknown whether it took effect/)
     expect(await keys.row()).toMatchObject({ state: 'parked' })
   })
 })
@@ -238,7 +238,7 @@ describe('every change', () => {
     const before = await keys.row()
     const { exitCode, err } = await oncekey(...words, ...keys.name)
     expect(exitCode).toBe(2)
-    expect(err).toContain('say --yes')
+    expect(err).toContain('pass --yes')
     expect(await keys.row()).toEqual(before)
   })
 
@@ -252,7 +252,7 @@ describe('every change', () => {
     const before = await keys.row()
     const { exitCode, err } = await late(...words, ...keys.name)
     expect(exitCode).toBe(3)
-    expect(err).toContain('has changed since you looked at it')
+    expect(err).toContain('has changed since it was shown')
     expect(await keys.row()).toMatchObject({ state: before.state, fence: before.fence + 1 })
     expect(await keys.trail()).toEqual([])
   })

@@ -33,7 +33,7 @@ describe('settings of a role', () => {
     const { name, url } = await role('set array_nulls = off')
     const [mine] = await about(url, 'session settings')
     expect(mine).toMatchObject({ level: 'fail', says: expect.stringContaining('array_nulls is off') })
-    const warning = { level: 'warn', todo: `if a service runs as such: alter role ${name} reset array_nulls` }
+    const warning = { level: 'warn', todo: `if a service runs as it: alter role ${name} reset array_nulls` }
     expect(await about(database.url, 'session settings')).toContainEqual(expect.objectContaining(warning))
     // What it says to do is right.
     await database.pool.query((mine?.todo ?? '').replace(/;.*/, ''))

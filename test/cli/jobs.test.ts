@@ -121,7 +121,7 @@ describe('show', () => {
     expect(exitCode).toBe(0)
     expect(out).toMatch(/^job +mail {2}dead$/m)
     expect(out).toMatch(new RegExp(`^of +tenant ${tenant}, scope stage, key .{36}$`, 'm'))
-    expect(out).toMatch(/^attempts +1, given up \d+ ms ago$|^attempts +1, given up .* s ago$/m)
+    expect(out).toMatch(/^attempts +1, dead for \d+ ms$|^attempts +1, dead for .* s$/m)
     expect(out).toMatch(/^group +order-7: 0 before it, 2 behind it, 0 others dead$/m)
     expect(out).toMatch(/^error +410: they want no more$/m)
     expect(out).toContain(`oncekey jobs retry --tenant ${tenant} ${idOf(1)}\n`)
@@ -132,7 +132,7 @@ describe('show', () => {
   })
 
   test.each([
-    ['waiting', /see that a relay runs that has a sink for send_waiting/],
+    ['waiting', /check that a relay with a sink for send_waiting runs/],
     ['held', /a relay has it for another .* at most/],
     ['delayed', /attempts +0, due in/],
     ['failed', /attempts +1, due in [\s\S]*503: down/],
@@ -239,7 +239,7 @@ describe.each(['retry', 'discard'])('%s of many', (word) => {
     const { oncekey: asked, questions } = person('y', () => database.pool.query(again))
     const { exitCode, out } = await asked('jobs', word, '--all', '--name', 'mail')
     expect([exitCode, questions]).toEqual([0, [expect.stringMatching(/^3 dead jobs named mail\. .*\? \[y\/N\] $/)]])
-    expect(out).toMatch(/^2 jobs are .*\n1 had changed since they were counted, and were left alone\.\n$/)
+    expect(out).toMatch(/^2 jobs are .*\n1 had changed since they were counted, and were skipped\.\n$/)
     expect((await rows()).filter(({ dead_at }) => dead_at !== null)).toHaveLength(2)
     expect(await trail()).toHaveLength(2)
   })
@@ -264,8 +264,8 @@ describe.each(['retry', 'discard'])('a change: %s', (word) => {
     const before = await row()
     const { oncekey: askedNo, questions } = person('n')
     expect((await askedNo('jobs', word, id)).exitCode).toBe(3)
-    expect(questions).toEqual([expect.stringContaining('was given up (410: they want no more).')])
-    expect(await oncekey('jobs', word, id)).toMatchObject({ exitCode: 2, err: expect.stringContaining('say --yes') })
+    expect(questions).toEqual([expect.stringContaining('is dead (410: they want no more).')])
+    expect(await oncekey('jobs', word, id)).toMatchObject({ exitCode: 2, err: expect.stringContaining('pass --yes') })
     expect(await row()).toEqual(before)
     expect((await person('y').oncekey('jobs', word, id)).exitCode).toBe(0)
   })
@@ -276,7 +276,7 @@ describe.each(['retry', 'discard'])('a change: %s', (word) => {
       database.pool.query(`update oncekey.jobs set dead_at = dead_at + interval '1 millisecond' where id = $1`, [id]),
     )
     const { exitCode, err } = await late('jobs', word, id)
-    expect([exitCode, err]).toEqual([3, expect.stringContaining('has changed since you looked at it')])
+    expect([exitCode, err]).toEqual([3, expect.stringContaining('has changed since it was shown')])
     expect(await row()).toMatchObject({ attempts: 1, dead_at: expect.any(Date) })
     expect(await trail()).toEqual([])
   })

@@ -36,14 +36,14 @@ test('is a program: help, data, refusals and exit codes', async () => {
   ])
   expect(help).toMatchObject({ exitCode: 0, out: expect.stringContaining('Usage: oncekey'), err: '' })
   expect(JSON.parse(status.out).states).toMatchObject({ parked: 1 })
-  expect(retry).toMatchObject({ exitCode: 3, out: '', err: expect.stringContaining('Say what happened') })
+  expect(retry).toMatchObject({ exitCode: 3, out: '', err: expect.stringContaining('Resolve it') })
   expect(unknown).toMatchObject({ exitCode: 4, out: '' })
 })
 
 test('does not wait for an answer without a terminal, and needs none with --yes', async () => {
   const keys = keysOf(database)
   await keys.pending()
-  expect(await oncekey('retry', ...keys.name)).toMatchObject({ exitCode: 2, err: expect.stringContaining('say --yes') })
+  expect(await oncekey('retry', ...keys.name)).toMatchObject({ exitCode: 2, err: expect.stringContaining('pass --yes') })
   const { exitCode, out } = await oncekey('retry', ...keys.name, '--yes', '--by', 'bob')
   expect([exitCode, out]).toEqual([0, 'k is due now: a worker takes it, or the next retry of its client.\n'])
   expect(await keys.trail()).toMatchObject([{ what: 'retried', detail: 'retried by bob' }])

@@ -43,7 +43,7 @@ test('prints each difference on a line, then the counts, and says by its exit co
       'only-local    a  {"id":"a","amount":5,"status":"paid"}',
       'differs       b  amount: 7 here, 8 there',
       'only-foreign  c  {"id":"c","amount":1,"status":"paid"}',
-      '1 equal, 1 different, 1 only here, 1 only there, 0 under way.\n',
+      '1 equal, 1 different, 1 only here, 1 only there, 0 in progress.\n',
     ].join('\n'),
   )
 })
@@ -51,7 +51,7 @@ test('prints each difference on a line, then the counts, and says by its exit co
 test('is fine when both sides agree', async () => {
   expect(await oncekey(...sides(orders, orders), '--compare', 'amount,status')).toMatchObject({
     exitCode: 0,
-    out: '3 equal, 0 different, 0 only here, 0 only there, 0 under way.\n',
+    out: '3 equal, 0 different, 0 only here, 0 only there, 0 in progress.\n',
   })
   expect((await oncekey(...sides([], []), '--json')).data).toMatchObject({ differences: [], summary: { equal: 0, complete: true } })
 })
@@ -152,7 +152,7 @@ describe('files', () => {
   test('that are not sorted are an error that says how to sort them, and what was printed is taken back', async () => {
     const { exitCode, out, err } = await oncekey(...sides([{ id: 'a' }, { id: 'b' }], [{ id: 'b' }, { id: 'a' }]))
     expect([exitCode, out]).toEqual([2, 'only-local    a  {"id":"a"}\n'])
-    expect(err).toMatch(/^It was given up half-way.*\nThe foreign stream is not in order: "b" came before "a".*LC_ALL=C sort.*--sort/)
+    expect(err).toMatch(/^It stopped half-way.*\nThe foreign stream is not in order: "b" came before "a".*LC_ALL=C sort.*--sort/)
     const { data } = await oncekey(...sides([{ id: 'a' }, { id: 'b' }], [{ id: 'b' }, { id: 'a' }]), '--json')
     expect(data).toMatchObject({ differences: [{ key: 'a' }], error: { exitCode: 2, code: 'reconcile_unsorted' } })
     expect(data.summary).toBeUndefined()
@@ -163,7 +163,7 @@ describe('files', () => {
     expect((await oncekey(...sides(texts, texts.toReversed()), '--sort')).out).toContain('5 equal, 0 different, 0 only here, 0 only there')
     const numbers = [10, 9, 100, 1].map((id) => ({ id }))
     const { out } = await oncekey(...sides(numbers, numbers.slice(1)), '--sort')
-    expect(out).toBe('only-local    10  {"id":10}\n3 equal, 0 different, 1 only here, 0 only there, 0 under way.\n')
+    expect(out).toBe('only-local    10  {"id":10}\n3 equal, 0 different, 1 only here, 0 only there, 0 in progress.\n')
   })
 
   test('hold one object on each line; empty lines, carriage returns and separators inside of texts are no lines', async () => {

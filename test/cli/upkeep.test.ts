@@ -159,7 +159,7 @@ describe('status', () => {
     expect([data.outbox.count, Math.round(data.outbox.ageMs / 60_000)]).toEqual([2, 5])
     expect([data.deadLetters.count, Math.round(data.deadLetters.ageMs / 3_600_000)]).toEqual([1, 8])
     expect(data.trouble.map(({ name }: { name: string }) => name)).toEqual(['outbox', 'dead letters'])
-    expect((await oncekey('status')).out).toMatch(/^dead +1 {2}jobs given up, for a person; the first for 8h/m)
+    expect((await oncekey('status')).out).toMatch(/^dead +1 {2}jobs to retry or discard; the first dead for 8h/m)
     await database.pool.query('delete from oncekey.jobs where dead_at is null')
     expect((await oncekey('status', '--check', '--late', '1000h')).exitCode).toBe(5)
   })

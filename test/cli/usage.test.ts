@@ -28,7 +28,7 @@ describe('the command line', () => {
 
   test('asks for a database if none is named, and takes the one of its option first', async () => {
     const { exitCode, err } = await commandLine(undefined)('list')
-    expect([exitCode, err]).toEqual([2, 'Which database? Set DATABASE_URL, or say --database-url.\n'])
+    expect([exitCode, err]).toEqual([2, 'No database given: set DATABASE_URL, or pass --database-url.\n'])
     expect((await commandLine('postgres://nobody@127.0.0.1:1/none')('list', '--database-url', database.url)).exitCode).toBe(0)
   })
 

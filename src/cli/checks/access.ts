@@ -1,7 +1,7 @@
 import { isOncekeyError } from '../../core/errors.js'
 import { type Check, fail } from './check.js'
 
-/** What kept the doctor from looking any further is a finding, too; undefined for an accident. */
+/** An error that stopped the doctor, as a finding; undefined for an unexpected one. */
 export function accessCheck(error: unknown): Check | undefined {
   if (isOncekeyError(error, 'store_forbidden')) {
     return fail(

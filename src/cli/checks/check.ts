@@ -1,9 +1,9 @@
-/** One finding of the doctor. `warn`: it works, and will bite one day. `fail`: a promise is broken. */
+/** One finding of the doctor. `warn`: it works now, but is a risk. `fail`: a promise is broken. */
 export interface Check {
   readonly name: string
   readonly level: 'ok' | 'warn' | 'fail'
   readonly says: string
-  /** What to do about it. Null when all is well. */
+  /** What to do about it. Null for `ok`. */
   readonly todo: string | null
 }
 

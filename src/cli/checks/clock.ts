@@ -6,8 +6,8 @@ import { type Check, ok, warn } from './check.js'
 const tolerableMs = 1_000
 
 /**
- * The difference between this process's clock and the database's. Nothing is decided by the former, but logs are read by it. The
- * shortest of a few round trips bounds the error.
+ * The difference between this process's clock and the database's. Keys do not depend on it, but logs do. The shortest of a few round trips
+ * bounds the error.
  */
 export async function clockCheck(db: Queryable, now: () => number): Promise<Check> {
   const looks: { skew: number; error: number }[] = []
@@ -20,5 +20,5 @@ export async function clockCheck(db: Queryable, now: () => number): Promise<Chec
   const { skew, error } = looks.reduce((best, look) => (look.error < best.error ? look : best))
   const says = `this machine is ${lasting(skew)} ${skew < 0 ? 'behind' : 'ahead of'} the database`
   if (Math.abs(skew) - error <= tolerableMs) return ok('clock', says)
-  return warn('clock', says, 'set both by NTP: keys go by the database alone, but logs will not fit together')
+  return warn('clock', says, 'set both by NTP: keys use the database clock alone, but logs will not line up')
 }

@@ -2,13 +2,13 @@ import type { ServerFacts } from '../../stores/postgres/queries/settings-read.js
 import { lasting } from '../words.js'
 import { type Check, ok, warn } from './check.js'
 
-/** A statement of ours takes a few milliseconds, and waits for a lock now and then. */
+/** Our statements take a few milliseconds, plus lock waits. */
 const shortestMs = 1_000
 
-/** A client that is cut off or frozen keeps the locks of its rows for this long at most, if things are well. */
+/** How long a disconnected or frozen client should keep its row locks at most. */
 const longestMs = 120_000
 
-/** How long the server lets things last. Zero is for ever. */
+/** Time limits of the server. Zero is no limit. */
 export function limitChecks(facts: ServerFacts): Check[] {
   const { settings, database } = facts
   const idle = Number(settings.idle_in_transaction_session_timeout)
@@ -16,7 +16,7 @@ export function limitChecks(facts: ServerFacts): Check[] {
     idle === 0
       ? warn(
           'idle transactions',
-          'idle_in_transaction_session_timeout is 0: a process frozen in a phase keeps its locks for ever',
+          'idle_in_transaction_session_timeout is 0: a process frozen in a phase keeps its locks forever',
           `alter database ${database} set idle_in_transaction_session_timeout = '60s'`,
         )
       : ok('idle transactions', `ended after ${lasting(idle)}`),
@@ -24,13 +24,7 @@ export function limitChecks(facts: ServerFacts): Check[] {
       const ms = Number(settings[name] ?? 0)
       if (ms === 0) return []
       return ms < shortestMs
-        ? [
-            warn(
-              name,
-              `it is ${lasting(ms)}: on a busy day statements of oncekey are cut off`,
-              `raise it to ${lasting(shortestMs)} or more`,
-            ),
-          ]
+        ? [warn(name, `it is ${lasting(ms)}: statements of oncekey time out under load`, `raise it to ${lasting(shortestMs)} or more`)]
         : [ok(name, `it is ${lasting(ms)}`)]
     }),
     ...goneClients(facts),
@@ -39,8 +33,8 @@ export function limitChecks(facts: ServerFacts): Check[] {
 }
 
 /**
- * When the server ends a session whose client has gone silent. Keepalives find one that is cut off. Only `tcp_user_timeout` ends a session that
- * sends rows to a client which is frozen: until then its statement is not committed, and others wait for the rows that it wrote.
+ * When the server ends the session of a silent client. Keepalives detect a disconnected one. Only `tcp_user_timeout` ends a session that sends
+ * rows to a frozen client: until then its statement does not commit, and others wait for its row locks.
  */
 function goneClients({ settings, database, byTcp }: ServerFacts): Check[] {
   const name = 'gone clients'
@@ -51,7 +45,7 @@ function goneClients({ settings, database, byTcp }: ServerFacts): Check[] {
   const cutOffMs = (number('tcp_keepalives_idle') + number('tcp_keepalives_interval') * number('tcp_keepalives_count')) * 1_000
   const found: Check[] = []
   if (unreadMs === 0 || unreadMs > longestMs) {
-    const long = unreadMs === 0 ? 'for ever' : `for ${lasting(unreadMs)}`
+    const long = unreadMs === 0 ? 'forever' : `for ${lasting(unreadMs)}`
     found.push(
       warn(
         name,
@@ -62,14 +56,14 @@ function goneClients({ settings, database, byTcp }: ServerFacts): Check[] {
   }
   if (cutOffMs === 0 || cutOffMs > longestMs) {
     const todo = ['idle = 30', 'interval = 10', 'count = 3'].map((each) => setting(`tcp_keepalives_${each}`)).join('; ')
-    const long = cutOffMs === 0 ? 'as long as the system has it' : lasting(cutOffMs)
+    const long = cutOffMs === 0 ? 'the system default' : lasting(cutOffMs)
     found.push(warn(name, `tcp_keepalives: a client that is cut off keeps its locks for ${long}`, todo))
   }
   if (number('client_connection_check_interval') === 0) {
     found.push(
       warn(
         name,
-        'client_connection_check_interval is 0: a statement whose client is gone waits for its locks all the same',
+        'client_connection_check_interval is 0: a statement whose client is gone still waits for its locks',
         setting(`client_connection_check_interval = '10s'`),
       ),
     )
@@ -77,7 +71,7 @@ function goneClients({ settings, database, byTcp }: ServerFacts): Check[] {
   return found.length > 0 ? found : [ok(name, `noticed after ${lasting(Math.max(unreadMs, cutOffMs))} at most`)]
 }
 
-/** The doctor cannot see these: the service sets them on its own pool. */
+/** The doctor cannot see these: the service sets them on its pool. */
 const clientTimeouts = ok(
   'driver time-outs',
   'set them in the service: connectionTimeoutMillis and query_timeout (pg; also under Kysely, Drizzle), connect_timeout and idle_timeout ' +

@@ -4,8 +4,7 @@ import { type Check, fail, ok } from './check.js'
 const looks = 5
 
 /**
- * Who is between us and the server. Two connections of our own that are given the same backend in turn do not have one each: a pooler
- * lends it out per transaction.
+ * Detects a pooler. If two of our connections get the same backend in turn, a pooler assigns it per transaction.
  */
 export async function poolerCheck(first: Connection<unknown>, second: Connection<unknown>): Promise<Check> {
   const backend = async (connection: Connection<unknown>) =>
@@ -15,7 +14,7 @@ export async function poolerCheck(first: Connection<unknown>, second: Connection
   try {
     for (let look = 0; look < looks; look += 1) {
       mine.add(await backend(first))
-      // While the other one is in a transaction, ours has to go elsewhere.
+      // While the other is in a transaction, ours gets another backend.
       await second.transaction(async (tx) => {
         others.add((await second.within(tx).query('select pg_backend_pid() as pid', []))[0]?.pid as number)
         mine.add(await backend(first))

@@ -7,12 +7,12 @@ import { quotedSchema } from '../../stores/postgres/schema-name.js'
 import { many } from '../words.js'
 import { type Check, fail, ok } from './check.js'
 
-/** Whether the tables are those of this release. */
+/** Whether the tables match this release. */
 export async function schemaCheck(connection: Connection<unknown>, schema: string): Promise<Check> {
   try {
     const { applied, pending } = await migrationStatus(connection, { schema })
     if (applied.length === 0)
-      return fail('schema', `there are no tables of oncekey in schema ${schema}`, 'oncekey migrate, or say the right --schema')
+      return fail('schema', `there are no tables of oncekey in schema ${schema}`, 'oncekey migrate, or pass the right --schema')
     if (pending.length === 0) return ok('schema', `${schema} is at migration ${applied.length}, ${applied.at(-1)}`)
     return fail('schema', `${schema} lacks ${many(pending.length, 'migration')} of this release: ${pending.join(', ')}`, 'oncekey migrate')
   } catch (error) {

@@ -1,13 +1,13 @@
 import type { ServerFacts } from '../../stores/postgres/queries/settings-read.js'
 import { type Check, fail, ok, warn } from './check.js'
 
-/** The oldest release whose SQL our statements are written in. */
+/** The oldest release that our SQL supports. */
 const oldestVersion = 140_000
 
-/** The share of connections from which on the next deploy may find none left. */
+/** From this share of connections on, the next deploy may find none left. */
 const crowded = 0.8
 
-/** Whether this is a server that oncekey can work on at all. */
+/** Whether oncekey can work on this server. */
 export function serverChecks({ version, versionNumber, database, user, inRecovery, connections, settings }: ServerFacts): Check[] {
   const where = `Postgres ${version}, database ${database}, as ${user}`
   const usable = Number(settings.max_connections) - Number(settings.superuser_reserved_connections ?? 0)

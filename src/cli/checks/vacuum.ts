@@ -3,7 +3,7 @@ import type { TableMeasure } from '../../stores/postgres/queries/tables-measure.
 import { quotedSchema } from '../../stores/postgres/schema-name.js'
 import { type Check, fail, ok, warn } from './check.js'
 
-/** Our tables ask for a vacuum at 5 % dead rows: with this many, it does not keep up. Small tables may have any share. */
+/** Our tables are vacuumed at 5 % dead rows: at this share, vacuum does not keep up. Small tables may have any share. */
 const deadShare = 0.3
 const deadRowsAtLeast = 10_000
 
@@ -12,7 +12,7 @@ export function vacuumChecks({ settings }: ServerFacts, tables: readonly TableMe
   const quoted = quotedSchema(schema)
   const off = ['autovacuum', 'track_counts'].filter((setting) => settings[setting] !== 'on')
   const found = [
-    ...off.map((setting) => fail(name, `${setting} is off: finished and deleted keys never give their room back`, `set ${setting} = on`)),
+    ...off.map((setting) => fail(name, `${setting} is off: the space of finished and deleted keys is never reused`, `set ${setting} = on`)),
     ...tables
       .filter(({ autovacuum }) => !autovacuum)
       .map((table) => fail(name, `it is off for ${table.name}`, `alter table ${quoted}.${table.name} reset (autovacuum_enabled)`)),

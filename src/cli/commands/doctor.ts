@@ -26,12 +26,10 @@ interface DoctorOptions extends CommonOptions {
 
 export const doctor: Registered = (world, done) =>
   newCommand('doctor', 'Checks schema, server and settings, and says what to do.')
-    .option('--redis <url>', 'look at this Redis too, as a store of keys')
+    .option('--redis <url>', 'check this Redis too, as a store of keys')
     .option('--strict', 'exit code 5 for warnings too')
     .addOption(
-      new Option('--late <duration>', 'from when on waiting keys and jobs are a warning')
-        .argParser(milliseconds)
-        .default(patienceMs, '60s'),
+      new Option('--late <duration>', 'how late waiting keys and jobs are a warning').argParser(milliseconds).default(patienceMs, '60s'),
     )
     .addHelpText('after', '\nIt counts the whole table. Exit code 5 if a check fails.')
     .action(async (options: DoctorOptions) => {
@@ -46,7 +44,7 @@ export const doctor: Registered = (world, done) =>
       }
     })
 
-/** Adds its findings to `checks` one by one: those before a failure count. */
+/** Adds findings to `checks` one by one: those before a failure count. */
 async function examined(desk: Desk, options: DoctorOptions, checks: Check[]): Promise<Report> {
   const { world, connection, operator, schema } = desk
   const facts = await operator.settingsRead()

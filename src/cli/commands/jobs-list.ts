@@ -18,7 +18,7 @@ interface JobsListOptions extends CommonOptions {
 export const jobsList: Registered = (world, done) =>
   newCommand('list', 'Jobs that are not delivered, the oldest first.')
     .addOption(
-      new Option('--state <state>', 'only these; held: a relay has it, delayed: not due yet, dead: given up').choices(
+      new Option('--state <state>', 'only these; held: a relay has it, delayed: not due yet, dead: failed for good').choices(
         Object.keys(jobStates),
       ),
     )
@@ -27,7 +27,7 @@ export const jobsList: Registered = (world, done) =>
     .option('--group <group>', 'only those of this group')
     .option('--older-than <duration>', 'only those staged at least that long ago, such as 5m', milliseconds)
     .option('--limit <count>', 'at most so many', wholeNumber(1, 10_000), 20)
-    .addHelpText('after', '\nIt reads the whole table, but for --state dead.')
+    .addHelpText('after', '\nIt reads the whole table, except with --state dead.')
     .action(async (options: JobsListOptions) => done(await atDesk(world, options, (desk) => listed(desk, options))))
 
 async function listed({ operator }: Desk, options: JobsListOptions): Promise<Report> {

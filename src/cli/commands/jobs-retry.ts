@@ -6,7 +6,7 @@ const word: Word = {
   as: 'retry',
   done: 'retried',
   question: 'Deliver again?',
-  outcome: ['is due now, with all attempts before it', 'are due now, with all attempts before them'],
+  outcome: ['is due now, with all its attempts', 'are due now, with all their attempts'],
 }
 
 export const jobsRetry: Registered = (world, done) =>

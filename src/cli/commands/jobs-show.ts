@@ -12,7 +12,7 @@ interface JobsShowOptions extends CommonOptions, JobName {
 
 export const jobsShow: Registered = (world, done) =>
   namesJob(newCommand('show', 'A job: where it stands, what it failed with, its group, and what to do.'), '<id>')
-    .option('--payload', 'print the payload whole')
+    .option('--payload', 'print the whole payload')
     .action(async (id: string, options: JobsShowOptions) => done(await atDesk(world, options, (desk) => told(desk, id, options))))
 
 async function told(desk: Desk, id: string, options: JobsShowOptions): Promise<Report> {

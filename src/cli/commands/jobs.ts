@@ -7,10 +7,10 @@ import { jobsShow } from './jobs-show.js'
 
 export const jobs: Registered = (world, done) =>
   new Command('jobs')
-    .description('The outbox: jobs that are not delivered, and a word on those that were given up.')
+    .description('The outbox: undelivered jobs; retries or discards dead ones.')
     .addCommand(jobsList(world, done), { isDefault: true })
     .addCommand(jobsShow(world, done))
     .addCommand(jobsRetry(world, done))
     .addCommand(jobsDiscard(world, done))
-    .helpCommand('help [command]', 'print what there is to say of a command')
+    .helpCommand('help [command]', 'print the help of a command')
     .addHelpText('after', '\nWithout a command it lists them: oncekey jobs --state dead.')

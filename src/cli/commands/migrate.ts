@@ -12,10 +12,10 @@ interface MigrateOptions extends ChangeOptions {
 export const migrate: Registered = (world, done) =>
   newCommand('migrate', 'Creates the tables, or brings them up to this release.')
     .option('--print', 'print the SQL for an empty database, and change nothing; needs no database')
-    .option('--check', 'say what is missing, and change nothing; exit code 5 if anything is')
+    .option('--check', 'list what is missing, and change nothing; exit code 5 if anything is')
     .option('--yes', 'do it without asking')
     .action(async (options: MigrateOptions) => {
-      if (options.print && options.check) throw wrongUsage('Say --print or --check, not both.')
+      if (options.print && options.check) throw wrongUsage('Pass --print or --check, not both.')
       done(options.print ? print(world, options, printed(options)) : await atDesk(world, options, (desk) => migrated(desk, options)))
     })
 
@@ -33,7 +33,7 @@ async function migrated({ world, connection, schema }: Desk, options: MigrateOpt
     return { data: { schema, applied, pending }, lines: [missing, ...list, 'Run: oncekey migrate'], exitCode: exitCodes.problems }
   }
   await agreed(world, options, `${missing}\n${list.join('\n')}\nApply?`)
-  // Somebody else may have been faster: what it returns is what this call did.
+  // Another process may have been faster: the result lists what this call applied.
   const done = await apply(connection, { schema })
   return {
     data: { schema, applied: [...applied, ...pending], pending: [], appliedNow: done },

@@ -11,7 +11,7 @@ interface ReapOptions extends ChangeOptions {
 }
 
 export const reap: Registered = (world, done) =>
-  newCommand('reap', 'Deletes expired keys and their steps, in batches. They count as absent already.')
+  newCommand('reap', 'Deletes expired keys and their steps, in batches. They already count as absent.')
     .option('--limit <count>', 'at most so many (default: all)', wholeNumber(1, 1_000_000_000))
     .option('--batch <count>', 'so many in one transaction', wholeNumber(1, 100_000), 1_000)
     .addOption(new Option('--pause <duration>', 'rest between two batches').argParser(milliseconds).default(50, '50ms'))

@@ -34,15 +34,17 @@ export const reconcile: Registered = (world, done) =>
     .option('--sql <query>', 'or: our records from the database, in a read-only transaction')
     .option('--foreign <file>', "the other side's records, in the same form")
     .addOption(
-      new Option('--key <field>', 'by what they find each other: name, or ours=theirs').argParser(fieldPair).default(fieldPair('id'), 'id'),
+      new Option('--key <field>', 'the field that matches records: name, or ours=theirs')
+        .argParser(fieldPair)
+        .default(fieldPair('id'), 'id'),
     )
     .addOption(
-      new Option('--compare <fields>', 'what has to agree, such as amount,status=state')
+      new Option('--compare <fields>', 'fields that must agree, such as amount,status=state')
         .argParser((text) => text.split(',').map(fieldPair))
         .default([], 'none'),
     )
-    .option('--time <field>', 'when it last changed; what is younger than --grace is no difference yet', fieldPair)
-    .addOption(new Option('--grace <duration>', 'how long a request may be under way').argParser(milliseconds).default(600_000, '10m'))
+    .option('--time <field>', 'when a record last changed; changes within --grace are no difference yet', fieldPair)
+    .addOption(new Option('--grace <duration>', 'how long a request may be in progress').argParser(milliseconds).default(600_000, '10m'))
     .option('--sort', 'sort the files first; without it they have to be sorted')
     .option('--database-url <url>', 'for --sql: the database (default: the variable DATABASE_URL)')
     .option('--json', 'print one JSON document instead of text')
@@ -59,14 +61,14 @@ are read as streams: any size will do.`,
     })
 
 function checkSides({ local, sql, foreign }: ReconcileOptions): void {
-  if ((local === undefined) === (sql === undefined)) throw wrongUsage('Where are our records? Say --local or --sql, one of them.')
-  if (foreign === undefined) throw wrongUsage("Where are the other side's records? Say --foreign.")
+  if ((local === undefined) === (sql === undefined)) throw wrongUsage('No records of ours: pass either --local or --sql.')
+  if (foreign === undefined) throw wrongUsage('No records of the other side: pass --foreign.')
   if (local === '-' && foreign === '-') throw wrongUsage('Only one side can come from standard input.')
 }
 
 type OpenSide = (progress: Progress) => Promise<AsyncIterable<DataRecord>>
 
-/** Our side, from a file or from the database, which then also says what time it is. */
+/** Our side, from a file or from the database, which then also gives the time. */
 async function withLocal<T>(world: World, options: ReconcileOptions, work: (open: OpenSide, now: number) => Promise<T>): Promise<T> {
   const { local, sql = '', key } = options
   if (local !== undefined) return work((progress) => recordsOfFile(world, options, local, key.local, progress), world.now())
@@ -96,11 +98,11 @@ async function recordsOfFile(
     const chunks = stepping(world.read(path), reading, ({ length }) => length)
     for await (const { text, number } of linesOf(name, chunks)) yield recordOf(text, `line ${number} of ${name}`)
   }
-  // What is sorted is gone through twice.
+  // Sorting reads everything twice.
   return sort ? stepping(sorted(records(), key), progress.part(size), ({ text }) => Buffer.byteLength(text) + 1) : records()
 }
 
-/** The same items, each of them a step. */
+/** The same items, with progress. */
 async function* stepping<Item>(items: AsyncIterable<Item>, part: ProgressPart, bytesOf: (item: Item) => number) {
   for await (const item of items) {
     part.step(bytesOf(item))
@@ -151,5 +153,5 @@ async function reported(world: World, options: ReconcileOptions, openLocal: Open
 
 function advised(error: unknown): unknown {
   if (!isOncekeyError(error, 'reconcile_unsorted')) return error
-  return new OncekeyError(error.code, `${error.message} Or say --sort: then files are sorted first.`, { cause: error })
+  return new OncekeyError(error.code, `${error.message} Or pass --sort: then files are sorted first.`, { cause: error })
 }

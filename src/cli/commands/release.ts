@@ -25,16 +25,16 @@ async function released(desk: Desk, name: string | undefined, options: ReleaseOp
   const shown = printable(key.key)
   const problem = problemOf(story, options)
   if (problem) throw refused(`${shown} ${problem} Nothing was changed.`)
-  await agreed(world, options, `${shown} is held by attempt ${key.fence}, ${leaseText(story)}. Take it away from it?`)
+  await agreed(world, options, `${shown} is held by attempt ${key.fence}, ${leaseText(story)}. Release it?`)
   const done = await operator.keyReleaseByHand(key, {
     note: noteOf(world, 'released', options),
     fromLiveHolder: options.force === true,
     rerun: options.forceRerun === true,
   })
-  if (!done) throw refused(`${shown} has changed since you looked at it. Look again: oncekey show ${nameOf(key)}. Nothing was changed.`)
+  if (!done) throw refused(`${shown} has changed since it was shown. Look again: oncekey show ${nameOf(key)}. Nothing was changed.`)
   return {
     data: { id: key.id, tenant: key.tenant, was: key.state, state: 'pending', fence: key.fence + 1 },
-    lines: [`${shown} waits again: the next retry of its client, or a worker, goes on after ${recovery(story)}.`],
+    lines: [`${shown} waits again: the next retry of its client, or a worker, resumes after ${recovery(story)}.`],
   }
 }
 
@@ -47,15 +47,15 @@ function leaseText(story: KeyStory): string {
   return ms > 0 ? `whose lease lasts another ${lasting(ms)}` : `whose lease ended ${lasting(ms)} ago`
 }
 
-/** Why a key is not for `release`; null if it is. */
+/** Why a key cannot be released; null if it can. */
 function problemOf(story: KeyStory, { force, forceRerun }: ReleaseOptions): string | null {
   const { key } = story
-  if (key.state !== 'processing') return `is ${key.state}: nobody holds it, so there is nothing to release.`
+  if (key.state !== 'processing') return `is ${key.state}: it has no holder, so there is nothing to release.`
   if (leaseLeftMs(story) > 0 && !force) {
-    return `is being worked on: its lease lasts another ${lasting(leaseLeftMs(story))}. Wait, or say --force: the holder can store nothing more then, but what it has sent to others is under way.`
+    return `is in progress: its lease lasts another ${lasting(leaseLeftMs(story))}. Wait, or pass --force: the holder can then store nothing more, but calls it has made may take effect.`
   }
   if (key.afterFailure !== 'rerun' && !forceRerun) {
-    return `must not simply run again: its author said '${key.afterFailure}', because nobody knows how far it came. oncekey sweep will ${key.afterFailure} the unknown outcome; --force-rerun runs it again, if you know that it did nothing.`
+    return `must not simply run again: its author said '${key.afterFailure}', because its outcome is unknown. oncekey sweep will ${key.afterFailure} it; --force-rerun runs it again, if you know that it did nothing.`
   }
   return null
 }

@@ -20,8 +20,8 @@ interface ResolveOptions extends ChangeOptions, KeyName {
 }
 
 export const resolve: Registered = (world, done) =>
-  namesKey(newChange('resolve', "A person's word on a parked key: what became of the call in question."))
-    .option('--happened', 'it took effect: go on after it')
+  namesKey(newChange('resolve', 'Resolves a parked key: whether the call in question took effect.'))
+    .option('--happened', 'it took effect: continue after it')
     .option('--result <json>', 'with --happened: what the call would have returned')
     .option('--did-not-happen', 'it did not: the next attempt makes it, or runs the work')
     .option('--failed', 'end it here: every retry gets a stored error')
@@ -39,7 +39,7 @@ async function resolved(desk: Desk, name: string | undefined, options: ResolveOp
   if (key.state !== 'parked') throw refused(`${shown} is ${key.state}, not parked: there is nothing to resolve. Nothing was changed.`)
   if (options.happened && key.parkedStep === null) {
     throw refused(
-      `${shown} is not parked over a call, so no call can have happened: say --did-not-happen or --failed. Nothing was changed.`,
+      `${shown} is not parked over a call, so no call can have happened: pass --did-not-happen or --failed. Nothing was changed.`,
     )
   }
   const resolution = resolutionOf(key, options)
@@ -52,24 +52,24 @@ async function resolved(desk: Desk, name: string | undefined, options: ResolveOp
   const by = storableText(`${options.by ?? world.user}${options.note ? `: ${options.note}` : ''}`)
   const result = await operator.keyResolve(key, { resolution, by })
   if (result !== 'done') {
-    throw refused(`${shown} has changed since you looked at it. Look again: oncekey show ${nameOf(key)}. Nothing was changed.`)
+    throw refused(`${shown} has changed since it was shown. Look again: oncekey show ${nameOf(key)}. Nothing was changed.`)
   }
   const state = resolution.as === 'failed' ? 'failed' : 'pending'
   return {
     data: { id: key.id, tenant: key.tenant, was: 'parked', state, resolvedAs: resolution.as, step: key.parkedStep },
-    lines: [`${shown} is ${state === 'failed' ? 'failed: every retry gets that answer' : 'pending: the next attempt goes on'}.`],
+    lines: [`${shown} is ${state === 'failed' ? 'failed: every retry gets that answer' : 'pending: the next attempt continues'}.`],
   }
 }
 
 function checkWords({ happened, didNotHappen, failed, result, status, body }: ResolveOptions): void {
   if ([happened, didNotHappen, failed].filter(Boolean).length !== 1) {
-    throw wrongUsage('What happened? Say one of --happened, --did-not-happen and --failed.')
+    throw wrongUsage('Pass one of --happened, --did-not-happen and --failed.')
   }
   if (result !== undefined && !happened) throw wrongUsage('--result goes with --happened.')
   if ((status !== undefined || body !== undefined) && !failed) throw wrongUsage('--status and --body go with --failed.')
   for (const [name, text] of Object.entries({ '--result': result, '--body': body })) {
     if (text !== undefined && !isJson(text))
-      throw wrongUsage(`${name} is not JSON: put texts into double quotes, and all of it into single ones.`)
+      throw wrongUsage(`${name} is not JSON: put strings in double quotes, and the whole value in single quotes.`)
   }
 }
 
@@ -83,10 +83,10 @@ function isJson(text: string): boolean {
 }
 
 function resolutionOf(key: KeySummary, { happened, didNotHappen, result, status, body }: ResolveOptions): Resolution {
-  // The text as it was given: parsing it would change numbers past 2^53.
+  // The text as given: parsing would change numbers past 2^53.
   if (happened) return { as: 'happened', result: result === undefined ? null : inAscii(result) }
   if (didNotHappen) return { as: 'did-not-happen' }
-  // The key's own window, counted from now: a client that comes back within it gets the answer.
+  // The key's own retention, counted from now: a client that retries within it gets the answer.
   const ms = key.expiresAt - key.createdAt
   return { as: 'failed', answer: failure(status, body), retention: { ms, from: 'completion', floorMs: 0 } }
 }

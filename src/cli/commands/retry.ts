@@ -20,14 +20,14 @@ async function retried(desk: Desk, name: string | undefined, options: RetryOptio
   if (problem) throw refused(`${shown} ${problem} Nothing was changed.`)
   await agreed(world, options, `${shown} is ${key.state}${key.reason ? ` (${printable(key.reason)})` : ''}. Make it due now?`)
   const done = await operator.keyRetry(key, { note: noteOf(world, 'retried', options) })
-  if (!done) throw refused(`${shown} has changed since you looked at it. Look again: oncekey show ${nameOf(key)}. Nothing was changed.`)
+  if (!done) throw refused(`${shown} has changed since it was shown. Look again: oncekey show ${nameOf(key)}. Nothing was changed.`)
   return {
     data: { id: key.id, tenant: key.tenant, was: key.state, state: 'pending' },
     lines: [`${shown} is due now: a worker takes it, or the next retry of its client.`],
   }
 }
 
-/** Why a key is not for `retry`; null if it is. */
+/** Why a key cannot be retried; null if it can. */
 function problemOf(key: KeySummary): string | null {
   switch (key.state) {
     case 'pending':
@@ -36,9 +36,9 @@ function problemOf(key: KeySummary): string | null {
     case 'failed':
       return `is ${key.state}: it has its answer, and every retry gets it. A finished key never runs again.`
     case 'processing':
-      return `is being worked on. If its holder is gone: oncekey release ${nameOf(key)}.`
+      return `is in progress. If its holder is gone: oncekey release ${nameOf(key)}.`
     case 'parked':
       if (key.parkedStep === null && key.afterFailure === 'rerun') return null
-      return `is parked because nobody knows whether ${key.parkedStep === null ? 'it' : `'${printable(key.parkedStep)}'`} took effect. Say what happened: oncekey resolve ${nameOf(key)}.`
+      return `is parked because it is unknown whether ${key.parkedStep === null ? 'it' : `'${printable(key.parkedStep)}'`} took effect. Resolve it: oncekey resolve ${nameOf(key)}.`
   }
 }

@@ -13,7 +13,7 @@ interface ShowOptions extends CommonOptions, KeyName {
 
 export const show: Registered = (world, done) =>
   namesKey(newCommand('show', 'The story of a key: attempts, steps with their times, the answer, and what to do.'))
-    .option('--answer', 'print the stored answer whole: status, headers, body')
+    .option('--answer', 'print the whole stored answer: status, headers, body')
     .action(async (key: string | undefined, options: ShowOptions) => done(await atDesk(world, options, (desk) => told(desk, key, options))))
 
 async function told(desk: Desk, key: string | undefined, options: ShowOptions): Promise<Report> {

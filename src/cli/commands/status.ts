@@ -15,7 +15,7 @@ interface StatusOptions extends CommonOptions {
 }
 
 export const status: Registered = (world, done) =>
-  newCommand('status', 'Keys by state, the oldest that is stuck, the lag of the outbox, sizes.')
+  newCommand('status', 'Keys by state, the oldest stuck key, outbox lag, table sizes.')
     .option('--check', 'exit code 5 if anything is parked, stuck, overdue, not delivered or dead')
     .addOption(new Option('--late <duration>', 'what counts as late for --check').argParser(milliseconds).default(patienceMs, '60s'))
     .addHelpText('after', '\nIt counts the whole table.')
@@ -50,12 +50,12 @@ function countLines(counts: KeysCount, paint: Paint): string[] {
   const rows = [
     ['pending', counts.states.pending, explained(counts.overdue, `${counts.overdue.count} due, the oldest for`)],
     ['processing', counts.states.processing, explained(counts.stuck, `${counts.stuck.count} past the lease, the oldest for`)],
-    ['parked', counts.states.parked, explained(counts.parked, 'for a person; the oldest has an age of')],
+    ['parked', counts.states.parked, explained(counts.parked, 'to resolve; age of the oldest:')],
     ['complete', counts.states.complete, ''],
     ['failed', counts.states.failed, ''],
     ['expired', counts.expired.count, explained(counts.expired, 'finished keys to reap, the oldest for')],
     ['outbox', counts.outbox.count, explained(counts.outbox, 'jobs not delivered, the oldest late by')],
-    ['dead', counts.deadLetters.count, explained(counts.deadLetters, 'jobs given up, for a person; the first for')],
+    ['dead', counts.deadLetters.count, explained(counts.deadLetters, 'jobs to retry or discard; the first dead for')],
   ] as const
   const lines = columns(
     rows.map(([name, count, text]) => [name, count.toLocaleString('en'), text]),

@@ -4,8 +4,8 @@ import type { Registered } from '../registered.js'
 import { many } from '../words.js'
 
 export const sweep: Registered = (world, done) =>
-  newChange('sweep', 'Ends the wait for holders that are gone, as each key says: rerun, store or park.')
-    .addHelpText('after', '\nIt reads the whole table. Keys that somebody has locked are left for the next\ntime.')
+  newChange('sweep', 'Resets keys whose holder is gone, as each key says: rerun, store or park.')
+    .addHelpText('after', '\nIt reads the whole table. Locked keys are left for the next run.')
     .action(async (options: ChangeOptions) => done(await atDesk(world, options, (desk) => swept(desk, options))))
 
 async function swept({ world, operator }: Desk, options: ChangeOptions): Promise<Report> {

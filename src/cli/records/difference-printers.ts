@@ -11,7 +11,7 @@ type Found = Difference<DataRecord>
 export interface DifferencePrinter {
   difference(difference: Found): void
   summary(summary: ReconcileSummary): void
-  /** Both streams were not read to their end. */
+  /** A stream was not read to its end. */
   failed(error: unknown): ExitCode
 }
 
@@ -33,10 +33,10 @@ export function textPrinter(world: World, compare: readonly FieldPair[]): Differ
         `${count(onlyLocal)} only here`,
         `${count(onlyForeign)} only there`,
       ]
-      world.print(`${[...parts, `${count(unsettled)} under way`].join(', ')}.\n`)
+      world.print(`${[...parts, `${count(unsettled)} in progress`].join(', ')}.\n`)
     },
     failed(error) {
-      if (printed > 0) world.tell('It was given up half-way: what is printed above may be wrong.\n')
+      if (printed > 0) world.tell('It stopped half-way: what is printed above may be wrong.\n')
       throw error
     },
   }
@@ -53,7 +53,7 @@ function inWords(difference: Found, compare: readonly FieldPair[]): string {
     .join('; ')
 }
 
-/** One document, written as it comes: the differences need not fit into memory. */
+/** One document, written in pieces: the differences need not fit into memory. */
 export function jsonPrinter(world: World): DifferencePrinter {
   let printed = 0
   const end = (last: object) => {

@@ -8,8 +8,8 @@ export interface Line {
 }
 
 /**
- * The lines of a file that are not empty, a chunk at a time. Only a line feed ends one: JSON may hold the other characters that are said to.
- * What is not UTF-8 is an error, because two keys could become one.
+ * The non-empty lines of a file, read in chunks. Only a line feed ends a line: JSON may contain other line separators. Invalid UTF-8 is an
+ * error, because two keys could become one.
  */
 export async function* linesOf(name: string, bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Line, void, undefined> {
   const decoder = new TextDecoder('utf-8', { fatal: true })

@@ -2,10 +2,10 @@ import type { ReconcileSummary } from '../../reconcile/reconcile.js'
 import { bytes, cut, lasting, many } from '../words.js'
 import type { World } from '../world.js'
 
-/** How far it is. */
+/** The progress so far. */
 export interface Standing {
   readonly doneBytes: number
-  /** Undefined if nobody can know: of standard input, of a query. */
+  /** Undefined if unknown: of standard input, of a query. */
   readonly totalBytes: number | undefined
   readonly elapsedMs: number
   readonly summary: Pick<ReconcileSummary, 'local' | 'foreign' | 'differs' | 'onlyLocal' | 'onlyForeign'>
@@ -13,14 +13,14 @@ export interface Standing {
 
 const barWidth = 20
 
-/** A bar with percentage, rate and time left where the size is known, else what was counted so far. */
+/** A bar with percentage, rate and time left if the size is known, else the counts so far. */
 export function progressLine({ doneBytes, totalBytes, elapsedMs, summary }: Standing, width: number): string {
   const { local, foreign, differs, onlyLocal, onlyForeign } = summary
   const differences = many(differs + onlyLocal + onlyForeign, 'difference')
   if (totalBytes === undefined) {
     return cut(`${local.toLocaleString('en')} here, ${foreign.toLocaleString('en')} there, ${differences}`, width)
   }
-  // A file may have grown since it was measured.
+  // A file may have grown meanwhile.
   const share = totalBytes > 0 ? Math.min(1, doneBytes / totalBytes) : 1
   const bar = '#'.repeat(Math.floor(share * barWidth)).padEnd(barWidth, '-')
   const percent = String(Math.floor(share * 100)).padStart(3)
@@ -34,29 +34,28 @@ export function progressLine({ doneBytes, totalBytes, elapsedMs, summary }: Stan
 
 /** A part of the work. */
 export interface ProgressPart {
-  /** So many bytes of it are done. */
+  /** Adds so many bytes. */
   step(bytes: number): void
-  /** All of it is. */
+  /** Completes it. */
   end(): void
 }
 
 export interface Progress {
-  /** One more part, of so many bytes if that is known. */
+  /** Adds a part, with its size if known. */
   part(bytes: number | undefined): ProgressPart
-  /** Takes the line away, so that something else can be printed. */
+  /** Clears the line, so that other output can be printed. */
   clear(): void
 }
 
-/** Often enough for an eye. */
 const drawEveryMs = 250
 
 const clearLine = '\r\x1b[K'
 
-/** A line that is written over and over, on a terminal only. */
+/** A line rewritten in place, on a terminal only. */
 export function progressOn(world: World, summary: () => ReconcileSummary): Progress {
   const parts: { done: number; readonly total: number | undefined }[] = []
   const startedAt = world.now()
-  // Some terminals say that they have no columns at all.
+  // Some terminals report 0 columns.
   const width = (world.columns || 80) - 1
   let drawnAt = startedAt
   let isDrawn = false

@@ -5,7 +5,7 @@ import { databaseNow } from '../../stores/postgres/queries/key-row.js'
 import { CommandError, wrongUsage } from '../exit-codes.js'
 import { type DataRecord, recordOf } from './record.js'
 
-/** A page has as many rows as are about this long together: rows that are long come a few at a time. */
+/** A page holds about this many bytes, so that long rows come a few at a time. */
 const pageLength = 1_048_576
 const firstRows = 10
 const mostRows = 1_000
@@ -15,15 +15,15 @@ const numbers = new Set(['smallint', 'integer', 'bigint', 'numeric', 'real', 'do
 export async function* recordsOfQuery(db: Queryable, sql: string, path: readonly string[]): AsyncGenerator<DataRecord, void, undefined> {
   const [column = '', ...deeper] = path
   if (deeper.length > 0)
-    throw wrongUsage(`The key of a query is a column, not ${path.join('.')}: give the value a name of its own in the query.`)
+    throw wrongUsage(`The key of a query is a column, not ${path.join('.')}: give the value its own name in the query.`)
   const key = `"${column.replaceAll('"', '""')}"`
-  // A line comment at its end must not take our bracket with it.
+  // On its own line: the query may end with a line comment.
   const rows = `(${sql.trim().replace(/;$/, '')}\n) as row`
   const [{ type } = { type: '' }] = await db.query(`select pg_typeof((select row.${key} from ${rows} limit 0))::text as type where $1`, [
     true,
   ])
   const order = numbers.has(type) ? `row.${key}` : `row.${key}::text collate "C"`
-  // With a value it is one statement, whatever is in the text: it cannot end our read-only transaction and go on by itself.
+  // With a parameter it must be one statement: the text cannot end our read-only transaction and continue outside it.
   await db.query(
     `declare oncekey_rows no scroll cursor for select row_to_json(row)::text as line from ${rows} where $1 order by ${order}`,
     [true],
@@ -53,7 +53,7 @@ export async function reading<Tx, T>(connection: Connection<Tx>, work: (db: Quer
       return work(db, row?.now as number)
     })
   } catch (error) {
-    // What the server said of the query is for the person who wrote it.
+    // The server's message on the query is for its author.
     const { code, message } = error as { code?: unknown; message?: string }
     if (typeof code !== 'string' || error instanceof CommandError || isOncekeyError(error)) throw error
     throw isConnectionFailure(error) || isRefusedLogin(error) ? translated(error, '') : wrongUsage(`The query failed: ${message}`)

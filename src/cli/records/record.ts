@@ -6,15 +6,15 @@ import { wrongUsage } from '../exit-codes.js'
 /** One record of either side. */
 export interface DataRecord {
   readonly value: Readonly<Record<string, unknown>>
-  /** Its JSON, as it came. */
+  /** Its original JSON. */
   readonly text: string
-  /** For complaints: `line 7 of charges.ndjson`. */
+  /** For errors: `line 7 of charges.ndjson`. */
   readonly where: string
 }
 
-/** What a field is called here and there: `amount`, or `amount=amount_cents`; members of members with dots. */
+/** The name of a field on both sides: `amount`, or `amount=amount_cents`; nested members with dots. */
 export interface FieldPair {
-  /** As it was given: two may have the same name here. */
+  /** As given: two may have the same local name. */
   readonly name: string
   readonly local: readonly string[]
   readonly foreign: readonly string[]
@@ -22,7 +22,7 @@ export interface FieldPair {
 
 export function fieldPair(text: string): FieldPair {
   const [local = '', foreign = local, ...others] = text.split('=').map((name) => name.trim())
-  if (local === '' || foreign === '' || others.length > 0) throw wrongUsage(`'${text}' is not a field: say name, or ours=theirs.`)
+  if (local === '' || foreign === '' || others.length > 0) throw wrongUsage(`'${text}' is not a field: write name, or ours=theirs.`)
   return { name: text.trim(), local: local.split('.'), foreign: foreign.split('.') }
 }
 
@@ -55,19 +55,19 @@ export function keyAt(record: DataRecord, path: readonly string[]): ReconcileKey
   throw wrongUsage(`${record.where} has no ${path.join('.')} that is a text or a number: --key names what both sides are sorted by.`)
 }
 
-/** Texts and numbers are the same if they read the same, and what is missing is the same as null: the two sides write as they like. */
+/** Texts and numbers are equal if they read the same, and a missing value equals null: the two sides write as they like. */
 export function agree(one: unknown, other: unknown): boolean {
   const [left, right] = [one ?? null, other ?? null]
   if (left === null || right === null || isObject(left) || isObject(right)) return isDeepStrictEqual(left, right)
   return String(left) === String(right)
 }
 
-/** Seconds since the epoch have ten digits in our time, milliseconds thirteen. */
+/** Seconds since the epoch have ten digits today, milliseconds thirteen. */
 const secondsBelow = 100_000_000_000
 
 const isoMoment = /^(\d{4}-\d\d-\d\d)[T ]([\d:.]+)(?:(Z)|([+-]\d\d):?(\d\d)?)?$/i
 
-/** A moment in milliseconds since the epoch. A text without a time zone is in UTC. */
+/** A time in milliseconds since the epoch. A text without a time zone is UTC. */
 export function momentAt(record: DataRecord, path: readonly string[]): number {
   const value = valueAt(record, path)
   if (typeof value === 'number') return value < secondsBelow ? value * 1_000 : value

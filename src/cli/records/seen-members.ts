@@ -1,7 +1,7 @@
 import { wrongUsage } from '../exit-codes.js'
 import { type DataRecord, type FieldPair, valueAt } from './record.js'
 
-/** Notes which members the records of a side have. One that is mistyped is missing in all of them, and what is missing would be equal. */
+/** Detects mistyped names: such a member is missing from all records of a side, and missing values would be equal. */
 export function seenMembers(name: string, compare: readonly FieldPair[], side: 'local' | 'foreign') {
   const unseen = new Set(compare.map((field) => field[side]))
   return {

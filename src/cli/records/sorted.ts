@@ -6,17 +6,17 @@ import { type CompareKeys, keyOrder, type ReconcileKey } from '../../reconcile/k
 import { linesOf } from './lines.js'
 import { type DataRecord, keyAt, recordOf } from './record.js'
 
-/** A record without what was read from it: that takes twice the room. */
+/** A record without its parsed value, which takes twice the room. */
 interface Keyed {
   readonly key: ReconcileKey
   readonly text: string
   readonly where: string
 }
 
-/** So many characters of each side are sorted in memory; the rest waits in files. */
+/** Characters of each side sorted in memory; the rest waits in files. */
 const charactersAtOnce = 8 * 1024 * 1024
 
-/** The same records in the order of their keys, however many: sorted in parts, which are written to a temporary folder and then merged. */
+/** Any number of records in the order of their keys: sorted in parts, which are written to a temporary folder and merged. */
 export async function* sorted(
   records: AsyncIterable<DataRecord>,
   path: readonly string[],
@@ -49,7 +49,7 @@ export async function* sorted(
 
 async function written(part: readonly Keyed[], file: string): Promise<string> {
   function* lines() {
-    // Where it stood goes along, for complaints.
+    // With its origin, for errors.
     for (const { text, where } of part) yield `${JSON.stringify(where)}\t${text.trimEnd()}\n`
   }
   await streams.pipeline(lines, createWriteStream(file))

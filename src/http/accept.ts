@@ -5,16 +5,16 @@ import { type AsyncServeOptions, type HttpSettings, needsFunction, pollAfterMs, 
 import { unfinishedReply } from './replies.js'
 import type { Servable } from './serve.js'
 
-/** What a request comes to that was accepted, now or before, and has no answer yet. */
+/** The outcome of an accepted request, new or repeated, that has no answer yet. */
 type AcceptedOutcome = Extract<EnqueueOutcome<Answer>, { kind: 'enqueued' | 'in-progress' }>
 
 interface Acceptance<Native> {
   enqueue(request: RunRequest<never>): Promise<EnqueueOutcome<Answer>>
-  /** 202, and where to look. */
+  /** 202 with `Location`. */
   reply(outcome: AcceptedOutcome, native: Native): Answer
 }
 
-/** The way of requests that are left to workers. */
+/** Handles requests that are enqueued for workers. */
 export function acceptance<Native>(
   operation: Servable,
   settings: HttpSettings<Native>,
@@ -37,7 +37,7 @@ export function acceptance<Native>(
   }
 }
 
-/** The first one and its duplicates are told the same, but for what is known of the state. */
+/** The first request and its duplicates get the same, except for the state. */
 export function acceptedReply(
   settings: Pick<HttpSettings<never>, 'profile' | 'documentation' | 'whenInProgress'>,
   outcome: AcceptedOutcome,

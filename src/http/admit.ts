@@ -9,7 +9,7 @@ import { type HttpBody, type HttpRequest, mediaTypeOf, rereadable } from './requ
 
 export type Received = Exclude<HttpBody, { failed: unknown }>
 
-/** The request, with a body that may be asked for again where the key is read from it. */
+/** The request, with a body that can be read twice if the key is in it. */
 export function readable<Native>({ key }: HttpSettings<Native>, request: HttpRequest<Native>): HttpRequest<Native> {
   return typeof key === 'object' && key.kind === 'field' ? rereadable(request) : request
 }
@@ -18,10 +18,10 @@ interface Refused {
   readonly refusal: Answer
 }
 
-/** A request with a key (or without one, where that is allowed), or the answer that it gets instead. */
+/** A request with a key (or without, if that is allowed), or the answer that refuses it. */
 export type Admitted = { readonly key: string | undefined } | Refused
 
-/** At once for a key in a header, where most are: a promise for each would be for nothing. */
+/** Synchronous for a key in a header, the usual case: saves a promise. */
 export function admitKey<Native>(settings: HttpSettings<Native>, request: HttpRequest<Native>): Admitted | Promise<Admitted> {
   const { key } = settings
   return typeof key === 'object' && key.kind === 'header'
@@ -35,7 +35,7 @@ async function admitLater<Native>(
   request: HttpRequest<Native>,
 ): Promise<Admitted> {
   if (typeof source === 'object') {
-    // The key is in the body: what is wrong with that comes first.
+    // The key is in the body: body errors come first.
     const received = admitBody(settings, await request.body())
     if ('refusal' in received) return received
   }
@@ -48,7 +48,7 @@ function admittedBy<Native>(settings: HttpSettings<Native>, reading: KeyReading)
   return settings.required ? { refusal: problemReply(settings, { code: 'key_missing' }) } : { key: undefined }
 }
 
-/** A body that can be compared, or the answer that the request gets instead. */
+/** A body that can be compared, or the answer that refuses the request. */
 export function admitBody<Native>(settings: HttpSettings<Native>, body: HttpBody): Received | Refused {
   if ('failed' in body) {
     return { refusal: problemReply(settings, { code: body.failed === 'too_large' ? 'body_too_large' : 'body_incomplete' }) }
@@ -60,12 +60,12 @@ export function admitBody<Native>(settings: HttpSettings<Native>, body: HttpBody
         "let the parser keep them as `rawBody`, or choose fingerprint: 'parsed' and read what that cannot tell apart.",
     )
   }
-  // Two bodies would be taken for one, and an operation would run on nothing.
+  // Otherwise different bodies would be equal, and an operation would get no input.
   if ('parsed' in body && body.parsed === undefined) {
     throw new OncekeyError(
       'raw_body_gone',
-      'Somebody read the body of the request before the idempotency layer and left nothing of it, so there is nothing to compare. Mount ' +
-        'the layer in front of them, or let them keep the bytes as `rawBody`.',
+      'The body was read before the idempotency layer and not kept, so there is nothing to compare. Mount the layer in front of that ' +
+        'reader, or let it keep the bytes as `rawBody`.',
     )
   }
   if ('parsed' in body && isTooDeep(body.parsed)) {
@@ -75,7 +75,7 @@ export function admitBody<Native>(settings: HttpSettings<Native>, body: HttpBody
   return body
 }
 
-/** A parser may go deeper than the platform can write. Any other error is the service's, and is thrown where the body is compared. */
+/** A parser may go deeper than `JSON.stringify`. Any other error is the service's, and is thrown where the body is compared. */
 function isTooDeep(parsed: unknown): boolean {
   try {
     JSON.stringify(parsed)
@@ -93,17 +93,17 @@ export function fingerprintOf(request: HttpRequest, body: Received): ReceivedReq
   return { method, path, query, mediaType, body: body.bytes }
 }
 
-/** How soon a client may ask again after trouble that is nobody's lease. */
+/** `Retry-After` for errors without a lease. */
 const soonSeconds = 1
 
-/** The answer to an error of ours that is no fault of the service's code; undefined for all others. */
+/** The answer to an error that is no fault of the service's code; undefined for all others. */
 export function refusalOf<Native>(settings: HttpSettings<Native>, error: unknown): Answer | undefined {
   if (isOncekeyError(error, 'key_invalid')) return problemReply(settings, { code: 'key_invalid', detail: error.message })
   if (isOncekeyError(error, 'lease_lost') || isOncekeyError(error, 'max_run_exceeded')) {
     return problemReply(settings, { code: 'interrupted', retryAfterSeconds: soonSeconds })
   }
   if (isOncekeyError(error, 'shutting_down')) return problemReply(settings, { code: 'shutting_down', retryAfterSeconds: soonSeconds })
-  // Another process has stored it with a secret that this one is about to be given.
+  // Stored by another process with a secret that this one does not have yet.
   if (isStoreTrouble(error) || isOncekeyError(error, 'fingerprint_incomparable')) {
     return problemReply(settings, { code: 'store_unavailable', retryAfterSeconds: soonSeconds })
   }

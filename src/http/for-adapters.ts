@@ -1,4 +1,4 @@
-/** What every adapter exports beside its own functions, so that one import is enough. */
+/** What every adapter re-exports, so that one import is enough. */
 export { type FieldSource, field, type HeaderSource, header, type KeySource } from './key-source.js'
 export type { AsyncServeOptions, HttpOptions, IdempotencyOptions, ServeOptions, StatusOptions, SyncServeOptions } from './options.js'
 export type { Profile } from './profiles.js'

@@ -9,11 +9,11 @@ import type { HttpSettings } from './options.js'
 import { replyTo } from './replies.js'
 import { requestIdOf } from './request-ids.js'
 
-/** What leaves when an attempt is over. */
+/** The response when an attempt has ended. */
 export type Leaving =
-  /** The handler's answer, as it is, with these headers added. */
+  /** The handler's answer, with these headers added. */
   | { readonly kind: 'own'; readonly headers: Answer['headers'] }
-  /** This, and nothing else. */
+  /** This instead. */
   | { readonly kind: 'answer'; readonly answer: Answer }
 
 export interface AttemptSettings {
@@ -21,12 +21,12 @@ export interface AttemptSettings {
   readonly afterFailure: AfterFailure
 }
 
-/** What an adapter needs to conclude an attempt. */
+/** What an adapter needs to end an attempt. */
 export type Concluding = Pick<HandlerAttempt<unknown>, 'answered' | 'failed' | 'onInterrupted' | 'isFromOutside'>
 
 /**
- * A handler's attempt at a key. The adapter lets the handler run, and reports once what came of it. Nothing may leave before what
- * `answered()` returns says what does: by then it is stored.
+ * A handler's attempt at a key. The adapter runs the handler, and reports its result once. It must send nothing before `answered()` says
+ * what: by then the answer is stored.
  */
 export class HandlerAttempt<Tx> {
   readonly #open: OpenAttempt<Tx>
@@ -38,7 +38,7 @@ export class HandlerAttempt<Tx> {
   constructor(open: OpenAttempt<Tx>, settings: AttemptSettings) {
     this.#open = open
     this.#with = settings
-    // A client must not wait for a handler that hangs, or whose answer may not be stored any more.
+    // A client must not wait for a handler that hangs, or whose answer may not be stored.
     open.attempt.holding.onAbort((reason) => this.#interrupt(reason))
   }
 
@@ -47,7 +47,7 @@ export class HandlerAttempt<Tx> {
     return this.#open.attempt
   }
 
-  /** True once it is over: what the handler answers from then on goes nowhere. */
+  /** True once the attempt has ended: later answers of the handler are dropped. */
   get isOver(): boolean {
     return this.#leaving !== undefined
   }
@@ -70,20 +70,19 @@ export class HandlerAttempt<Tx> {
   }
 
   /**
-   * Whether an ending is none of the handler's: an error status that comes from a context in which the handler does not run, while it runs;
-   * such as a time-out in front. Its client gets it, and the attempt goes on. A success is always the handler's: some libraries lose the
-   * context. And so is an error that a framework answers once the handler's promise is settled.
+   * True if an error status does not come from the handler but, say, from a time-out in front: it is set outside the handler's context while
+   * the handler runs. The client gets it, and the attempt continues. A success is always the handler's, because some libraries lose the
+   * context; so is an error that the framework answers after the handler has settled.
    */
   isFromOutside(status: number): boolean {
     return (status >= 500 || status === 408) && !this.#hasReturned && !this.#open.isWithin()
   }
 
-  /** Stores what the handler answered. */
   answered(answer: Answer): Promise<Leaving> {
     return this.#end(() => this.#store(answer))
   }
 
-  /** The handler threw, or broke its response off. Rejects with the same error, which is for the framework to answer. */
+  /** The handler threw, or aborted its response. Rejects with the same error, for the framework to answer. */
   failed(error: unknown): Promise<Leaving> {
     return this.#end(async () => {
       await this.#open.conclude({ error })
@@ -91,12 +90,12 @@ export class HandlerAttempt<Tx> {
     })
   }
 
-  /** The handler does not run: its client has been answered meanwhile. The key is free again. */
+  /** The handler does not run, because its client was answered meanwhile. Releases the key. */
   giveBack(): Promise<void> {
     return this.#open.giveBack('its request was answered before the handler could begin')
   }
 
-  /** Both, for a handler whose answer can be waited for. */
+  /** Both, for a handler whose answer can be awaited. */
   async settle(handler: () => Promise<Answer>): Promise<Leaving> {
     const interrupted = new Promise<Leaving>((resolve) => this.onInterrupted(resolve))
     const handled = this.within(handler).then(
@@ -106,7 +105,7 @@ export class HandlerAttempt<Tx> {
     return Promise.race([interrupted, handled])
   }
 
-  /** Called with what leaves if the attempt ends before the handler does. */
+  /** Calls back with the response if the attempt ends before the handler does. */
   onInterrupted(listener: (leaving: Promise<Leaving>) => void): void {
     if (this.#interrupted) listener(this.#interrupted)
     else this.#onInterrupted = listener
@@ -120,7 +119,7 @@ export class HandlerAttempt<Tx> {
     this.#onInterrupted?.(this.#interrupted)
   }
 
-  /** Whatever ends it first is its end. */
+  /** The first end wins. */
   #end(end: () => Promise<Leaving>): Promise<Leaving> {
     this.#leaving ??= end()
     return this.#leaving
@@ -136,7 +135,7 @@ export class HandlerAttempt<Tx> {
     }
     const { afterFailure } = this.#with
     if (answer.status < 500 || afterFailure === 'store') return this.#conclude({ answer })
-    // The client gets it all the same; the attempt ends as `afterFailure` says.
+    // The client gets it anyway; the attempt ends as `afterFailure` says.
     const error = new Error(`the handler answered ${answer.status}`)
     try {
       return await this.#conclude({ error })

@@ -10,25 +10,25 @@ import { checkFlag, checkMethods, type HttpSettings, type IdempotencyOptions, on
 import { replyTo } from './replies.js'
 import type { BodyReading, HttpRequest } from './request.js'
 
-/** What is to be done with a request. */
+/** What to do with a request. */
 export type Begun<Tx> =
-  /** It is not protected: the handler runs as if the layer were not there. */
+  /** Not protected: the handler runs as if the layer were not there. */
   | { readonly kind: 'pass' }
-  /** The handler must not run; this goes out. */
+  /** The handler must not run; send this. */
   | { readonly kind: 'answer'; readonly answer: Answer }
   /** The handler may run. */
   | { readonly kind: 'run'; readonly attempt: HandlerAttempt<Tx> }
 
 export interface Idempotency<Native, Tx> extends BodyReading {
-  /** Larger bodies of answers are not kept. */
+  /** Larger answer bodies are not stored. */
   readonly maxAnswerBytes: number
-  /** False for a request that certainly passes, so that nothing need be prepared for it. */
+  /** False for a request that certainly passes, so that adapters need not prepare. */
   concerns(request: Pick<HttpRequest, 'method' | 'headerLines'>): boolean
   /** Claims the key of a request, if it has one. */
   begin(request: HttpRequest<Native>): Promise<Begun<Tx>>
 }
 
-/** The contract for a handler that knows nothing of it. Framework-free: adapters turn their requests and answers into these. */
+/** The contract for an unmodified handler. Framework-free: adapters convert their requests and answers. */
 export function idempotencyOf<Native, Tx>(once: Once<Tx>, options: IdempotencyOptions<Native>): Idempotency<Native, Tx> {
   const settings = resolveHttpOptions(options, () => false)
   const { profile, key, tenantOf, waitMs, maxBodyBytes } = settings
@@ -39,7 +39,7 @@ export function idempotencyOf<Native, Tx>(once: Once<Tx>, options: IdempotencyOp
   const wanted = options.methods ?? profile.methods
   checkMethods(wanted)
   const methods = new Set(wanted.map((method) => method.toUpperCase()))
-  // Both checked now: a wrong option is an error at start.
+  // Checked now, so that a wrong option fails at start.
   resolvePolicy(options)
   scopeOf(scope, { method: 'POST', path: '/' })
 
@@ -57,7 +57,7 @@ export function idempotencyOf<Native, Tx>(once: Once<Tx>, options: IdempotencyOp
     if (!methods.has(incoming.method.toUpperCase())) return passes
     const request = readable(settings, incoming)
     const admission = admitKey(settings, request)
-    // Without a wait, if there is none: a body that arrives meanwhile has to be read another way.
+    // Not awaited without need: a body that arrives meanwhile has to be read another way.
     const admitted = 'then' in admission ? await admission : admission
     if ('refusal' in admitted) return { kind: 'answer', answer: admitted.refusal }
     if (admitted.key === undefined) return passes
@@ -85,7 +85,7 @@ export function idempotencyOf<Native, Tx>(once: Once<Tx>, options: IdempotencyOp
     }
   }
 
-  /** All members are always there, be they undefined: on Node 20 leaving some out with three dots takes several microseconds. */
+  /** All members are always present: on Node 20 conditional object spread takes several microseconds. */
   function executionOf(request: HttpRequest, body: Received, tenant: string, key: string): ExecuteOptions {
     return {
       tenant,

@@ -1,4 +1,4 @@
-/** The contract, for adapters of frameworks that have none here. */
+/** The contract, for writing other adapters. */
 export type { Answer, HeaderPair } from '../core/answer.js'
 export type { Attempt } from '../phases/attempt.js'
 export * from './for-adapters.js'

@@ -7,9 +7,9 @@ export function jsonBody(bytes: Uint8Array): { readonly value: unknown } | undef
   }
 }
 
-/** Whether a number of parsed JSON was beyond the doubles, such as 1e400: it became Infinity, which is kept as null. */
+/** Whether parsed JSON has a number beyond the doubles, such as 1e400: it became Infinity, which is stored as null. */
 export function hasInfinity(parsed: unknown): boolean {
-  // No recursion: it may be nested deeper than a stack is.
+  // No recursion: it may be nested deeper than the stack.
   const left = [parsed]
   while (left.length > 0) {
     const value = left.pop()

@@ -8,25 +8,25 @@ import { type HttpRequest, mediaTypeOf } from './request.js'
 export interface HeaderSource {
   readonly kind: 'header'
   readonly name: string
-  /** Undefined: that of the profile. */
+  /** Undefined: the profile's. */
   readonly syntax?: KeySyntax
 }
 
 export interface FieldSource {
   readonly kind: 'field'
-  /** The names of members, from the outermost, with dots between them. */
+  /** Member names from the outermost, joined by dots. */
   readonly path: string
 }
 
-/** Where the key comes from: `header()`, `field()`, or a function of what the framework calls a request. */
+/** Where the key comes from: `header()`, `field()`, or a function of the framework's request. */
 export type KeySource<Native = unknown> = HeaderSource | FieldSource | ((request: Native) => MaybeKey | Promise<MaybeKey>)
 
 type MaybeKey = string | undefined | null
 
 export interface HeaderOptions {
   /**
-   * `'strict'` refuses keys without quotes, so that a client which does not keep to the IETF draft learns it at once. `'lenient'`
-   * takes them, and `abc` is the same key as `"abc"`. `'opaque'` takes the value as it is: `abc` and `"abc"` are two keys. Default
+   * `'strict'` refuses keys without quotes, so that a client that violates the IETF draft learns it at once. `'lenient'` takes them,
+   * and `abc` is the same key as `"abc"`. `'opaque'` takes the value as it is: `abc` and `"abc"` are two keys. Default
    * `'lenient'` (profile `stripe`: `'opaque'`).
    */
   syntax?: KeySyntax
@@ -44,12 +44,12 @@ export function header(name = 'Idempotency-Key', { syntax }: HeaderOptions = {})
 
 const syntaxes: readonly KeySyntax[] = ['lenient', 'strict', 'opaque']
 
-/** A token of RFC 9110, which is what names of headers are. */
+/** A token of RFC 9110, the syntax of header names. */
 const fieldName = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 
 /**
- * The key is a text in the JSON body, such as the client's own reference. Dots lead to members of members; a member of an element of
- * an array, or one with a dot in its name, needs a function.
+ * The key is a string in the JSON body, such as the client's own reference. Dots lead to nested members; array elements and names
+ * with dots need a function.
  *
  * @example field('transfer.client_reference')
  */
@@ -60,7 +60,7 @@ export function field(path: string): FieldSource {
   return { kind: 'field', path }
 }
 
-/** What a function throws comes out of here as it is. */
+/** Errors of a function are thrown unchanged. */
 export async function readKey<Native>(source: KeySource<Native>, request: HttpRequest<Native>): Promise<KeyReading> {
   if (typeof source === 'function') return readingOf(await source(request.native))
   return source.kind === 'header' ? readHeader(source, request) : readField(source, request)
@@ -72,21 +72,21 @@ export function readHeader({ name, syntax = 'lenient' }: HeaderSource, request: 
 
 async function readField({ path }: FieldSource, request: HttpRequest): Promise<KeyReading> {
   const body = await request.body()
-  // Not "missing": where a key is optional, the request would run unprotected.
+  // Not "missing": with an optional key, the request would run unprotected.
   if ('failed' in body) return { invalid: `The body did not arrive whole, and the key is its member "${path}". Send it again.` }
   const json = 'parsed' in body ? { value: body.parsed } : membersOf(body.bytes, mediaTypeOf(request))
-  // Nor here: a parser behind us may be able to read what we cannot, such as a compressed body.
+  // Nor here: a parser behind us may read what we cannot, such as a compressed body.
   if (!json) return { invalid: `The body is not JSON in UTF-8, and the key is its member "${path}". Send it so, and not compressed.` }
   const reading = readingOf(memberAt(json.value, path))
   return 'invalid' in reading ? { invalid: `${reading.invalid} It is the body's member "${path}".` } : reading
 }
 
-/** What is not called JSON has no members. Undefined for what is, and cannot be read as such. */
+/** A body of another media type has no members. Undefined for invalid JSON. */
 function membersOf(bytes: Uint8Array, mediaType: string): { readonly value: unknown } | undefined {
   return isJson(mediaType) && bytes.length > 0 ? jsonBody(bytes) : { value: undefined }
 }
 
-/** Own members of objects only: neither a prototype's, nor the length of an array or a text. */
+/** Own members of objects only: no prototype members, no length of an array or string. */
 function memberAt(value: unknown, path: string): unknown {
   return path.split('.').reduce<unknown>((at, name) => (isObject(at) && Object.hasOwn(at, name) ? at[name] : undefined), value)
 }

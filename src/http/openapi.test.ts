@@ -89,11 +89,7 @@ describe('the parameter', () => {
     ['keys of a tenant', { afterFailure: 'rerun', profile: 'stripe' }, [/another endpoint is refused/]],
     ['a conflict', {}, [/the answer is 409/, /Retry-After/]],
     ['a wait', { whenInProgress: 'wait', wait: '1500ms' }, [/wait for its answer, 1500 milliseconds at most/]],
-    [
-      'work that is left to workers',
-      { respond: 'async' },
-      [/accepted with 202/, /`Location` is where/, /others with the key are told the same/],
-    ],
+    ['work that is left to workers', { respond: 'async' }, [/accepted with 202/, /`Location` is where/, /duplicates get the same/]],
     ['an acceptance', { whenInProgress: 'accepted' }, [/the answer is 202/]],
   ])('tells of %s', (_, options, words) => {
     const { description, parameter } = describeIdempotency(options)
@@ -117,11 +113,11 @@ test.each([
   ['1h', '1 hour from the first request'],
   ['72h', '3 days from the first request'],
   [{ for: '30d', from: 'completion' }, '30 days from the first answer'],
-  ['forever', 'for ever'],
+  ['forever', 'forever'],
 ] as const)('a retention of %o in words', (retention, words) => {
   const described = describeIdempotency(retention === undefined ? {} : { retention })
   expect(described.retention).toBe(words)
-  expect(described.description).toContain(words === 'for ever' ? 'A key is remembered for ever.' : `A key is remembered for ${words};`)
+  expect(described.description).toContain(words === 'forever' ? 'A key is remembered forever.' : `A key is remembered for ${words};`)
 })
 
 test('wrong options are refused, as the layer refuses them', () => {

@@ -9,13 +9,13 @@ import type { Profile } from './profiles.js'
 export type { HeaderObject, MediaTypeObject, ResponseObject, SchemaObject } from './openapi/responses.js'
 
 /**
- * The options of a route, as `idempotency()` or `serve()` has them; with `afterFailure` they are those of `idempotency()`. What it gets
- * from elsewhere, such as the `retention` of an operation or of `createOnce()`, is to be added.
+ * The options of a route, as given to `idempotency()` or `serve()`; with `afterFailure` they are those of `idempotency()`. Add what is set
+ * elsewhere, such as the `retention` of an operation or of `createOnce()`.
  */
 export type RouteOptions = Partial<IdempotencyOptions<never>> &
   Partial<Pick<AsyncServeOptions<never>, 'input' | 'location' | 'pollAfter'>> & {
     respond?: 'sync' | 'async'
-    /** What `serve()` serves: one that makes its own key does not insist on one. */
+    /** What `serve()` serves: one that makes its own key requires none. */
     operation?: { readonly makesKey: boolean }
   }
 
@@ -28,23 +28,23 @@ export interface ParameterObject {
   readonly example: string
 }
 
-/** A protected route, in fragments of OpenAPI 3.1. */
+/** A protected route, as fragments of OpenAPI 3.1. */
 export interface IdempotencyDescription {
-  /** The header. Undefined where the key comes from elsewhere. */
+  /** The header. Undefined if the key comes from elsewhere. */
   readonly parameter: ParameterObject | undefined
-  /** Where the key comes from, what counts as the same request and how long it is remembered, in Markdown. The parameter has it too. */
+  /** Where the key comes from, what counts as the same request and how long a key is kept, in Markdown. Also part of the parameter. */
   readonly description: string
-  /** What the layer answers instead of the handler, by status. */
+  /** Answers of the layer itself, by status. */
   readonly responses: Readonly<Record<string, ResponseObject>>
-  /** What answers of the handler may have besides their own headers. */
+  /** Headers added to answers of the handler. */
   readonly headers: Readonly<Record<string, HeaderObject>>
-  /** How long a key is remembered, in words. */
+  /** How long a key is kept, in words. */
   readonly retention: string
 }
 
 /**
- * Describes a protected route. The IETF draft asks a service to publish what its keys look like, how long they live and what it answers;
- * this says it from the options that make it so.
+ * Describes a protected route, generated from its options. The IETF draft asks a service to publish the syntax of its keys, their lifetime
+ * and its answers.
  */
 export function describeIdempotency(options: RouteOptions): IdempotencyDescription {
   const { afterFailure, failOpen, scope, operation, respond, pollAfter } = options
@@ -63,7 +63,7 @@ export function describeIdempotency(options: RouteOptions): IdempotencyDescripti
             in: 'header',
             required,
             description,
-            // With the quotes that go around a key.
+            // Including the quotes around a key.
             schema: { type: 'string', minLength: 1, maxLength: key.syntax === 'opaque' ? maxKeyLength : maxKeyLength + 2 },
             example: key.syntax === 'opaque' ? exampleKey : `"${exampleKey}"`,
           }
@@ -82,10 +82,10 @@ function replayHeaders({ requestIds }: Profile): Record<string, HeaderObject> {
   return Object.fromEntries(names.map((name) => headerEntry(name, false)))
 }
 
-/** The status resource, in fragments of OpenAPI 3.1. */
+/** The status resource, as fragments of OpenAPI 3.1. */
 export type StatusDescription = Pick<IdempotencyDescription, 'description' | 'responses' | 'headers'>
 
-/** Describes the route of `status()`, from its options. Its other answers are those of the operation, with these `headers` added. */
+/** Describes the route of `status()`, from its options. Its other answers are the operation's, with these `headers` added. */
 export function describeStatus(options: Partial<StatusOptions<never>>): StatusDescription {
   const settings = resolveHttpOptions<never>({ tenant: 'single', ...options }, () => false)
   return {
@@ -95,20 +95,20 @@ export function describeStatus(options: Partial<StatusOptions<never>>): StatusDe
   }
 }
 
-/** What `withIdempotency()` makes sure of. */
+/** What `withIdempotency()` guarantees. */
 export interface DescribedOperation {
   readonly responses: Readonly<Record<string, unknown>>
   readonly 'x-idempotency-retention': string
 }
 
 /**
- * Adds the description to an operation object of OpenAPI 3.1. What is there stays: its parameter of that name, its words, its responses.
+ * Adds the description to an OpenAPI 3.1 operation object. Existing parameters, texts and responses stay.
  *
  * @example withIdempotency({ summary: 'Create an order', responses: { 201: { description: 'The order' } } }, { retention: '72h' })
  */
 export function withIdempotency<Operation extends object>(operation: Operation, options: RouteOptions): Operation & DescribedOperation {
   const { afterFailure } = options
-  // An opaque handler's 5xx is its failure, and is kept only if it is to be.
+  // A handler's 5xx is a failure, stored only with 'store'.
   const keeps = (status: string) => afterFailure === undefined || afterFailure === 'store' || !status.startsWith('5')
   return merged(operation as Readonly<Record<string, unknown>>, describeIdempotency(options), keeps) as Operation & DescribedOperation
 }

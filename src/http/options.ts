@@ -5,11 +5,11 @@ import { header, type KeySource } from './key-source.js'
 import type { ProblemCode } from './problems.js'
 import { type Documentation, type Profile, profiles } from './profiles.js'
 
-/** What `idempotency()` and `serve()` have in common. `Native` is what the framework calls a request. */
+/** The common options of `idempotency()` and `serve()`. `Native` is the framework's request. */
 export interface HttpOptions<Native> {
   /**
-   * Whose key it is. Keys of two tenants never meet, so nobody is shown another's answer: take it from the authenticated caller,
-   * never from what a client may choose. `'single'` says that the service has one tenant only.
+   * Whose key it is. Keys of two tenants never meet, so no tenant is shown another's answer: take it from the authenticated caller,
+   * never from client input. `'single'`: the service has one tenant only.
    */
   tenant: 'single' | ((request: Native) => string | Promise<string>)
   /** Where the key comes from. Default `header()`: the `Idempotency-Key` header, quoted or not. */
@@ -19,44 +19,44 @@ export interface HttpOptions<Native> {
   /** The dialect: `'ietf'` (400, 409, 422 and problem+json), `'stripe'`, or one of your own. Default `'ietf'`. */
   profile?: 'ietf' | 'stripe' | Profile
   /**
-   * What a request is told whose key is being worked on: `'conflict'` 409, `'accepted'` 202, both with `Retry-After`; `'wait'`
-   * keeps it waiting for the answer, at most as long as `wait` says, then 409. Default `'conflict'`.
+   * The answer to a request whose key is in progress: `'conflict'` 409, `'accepted'` 202, both with `Retry-After`; `'wait'` waits for the
+   * stored answer, at most as long as `wait` says, then 409. Default `'conflict'`.
    */
   whenInProgress?: 'conflict' | 'wait' | 'accepted'
   /**
-   * The longest that `'wait'` waits. Too low: clients have to retry. Too high: a slow request ties up connections, and a client
-   * gives up first. Default 10 s.
+   * The longest that `'wait'` waits. Too low: clients have to retry. Too high: a slow request ties up connections, and clients
+   * time out first. Default 10 s.
    */
   wait?: Duration
   /**
-   * Requests with a larger body are refused with 413 before anything runs: a body is compared, so it is read into memory. Too low:
-   * honest requests are refused. Too high: many large ones at once fill the memory. Default 10 MiB.
+   * Larger request bodies are refused with 413 before anything runs: a body is compared, so it is read into memory. Too low: legitimate
+   * requests are refused. Too high: many large ones at once fill the memory. Default 10 MiB.
    */
   maxBodyBytes?: number
   /**
-   * `'raw'` compares bodies from their bytes. `'parsed'` makes do with what a body parser left, where the bytes are gone: then
-   * integers past 2^53 and duplicate members cannot be told apart, nor files of a form. Default `'raw'`.
+   * `'raw'` compares the bytes of bodies. `'parsed'` compares what a body parser left, for services where the bytes are gone: it cannot
+   * distinguish integers past 2^53, duplicate members, or files of a form. Default `'raw'`.
    */
   fingerprint?: 'raw' | 'parsed'
   /**
-   * Where your own pages about the problems are: `type` and `Link` become this address with the code behind it. Default: a URN as
-   * `type`, and a link to the pages that come with this package.
+   * Base URL of your own pages about the problems: `type` and `Link` become this URL plus the code. Default: a URN as `type`, and
+   * a link to the pages of this package.
    */
   problemBase?: string
 }
 
 export interface IdempotencyOptions<Native> extends HttpOptions<Native>, PolicyOptions {
   /**
-   * What becomes of a key whose handler crashed, lost its lease, threw or answered 5xx. There is no default: only the author of
+   * What to do with a key whose handler crashed, lost its lease, threw or answered 5xx. There is no default: only the author of
    * the handler knows whether it may run again. `'rerun'` it from its start, `'store'` the error and replay it, or `'park'` the key
-   * for a person to look at.
+   * for an operator.
    */
   afterFailure: AfterFailure
-  /** The methods that are protected; others pass untouched. Default POST and PATCH (profile `stripe`: POST). */
+  /** The protected methods; others pass untouched. Default POST and PATCH (profile `stripe`: POST). */
   methods?: readonly string[]
   /**
-   * Which keys may meet: those of one `'endpoint'` (method and path), all of a `'tenant'`, or those under a name of your own,
-   * which survives a change of paths. Default `'endpoint'` (profile `stripe`: `'tenant'`).
+   * Which keys may meet: those of one `'endpoint'` (method and path), all of a `'tenant'`, or those under a given name, which survives
+   * changes of paths. Default `'endpoint'` (profile `stripe`: `'tenant'`).
    */
   scope?: ScopePolicy
   /** Runs the handler unprotected while the store is down. Only for work where a duplicate is cheap. Default false: 503. */
@@ -64,7 +64,7 @@ export interface IdempotencyOptions<Native> extends HttpOptions<Native>, PolicyO
 }
 
 interface AnyServeOptions<Native> extends HttpOptions<Native> {
-  /** Makes the operation's input from the JSON body, or from the bytes of a body that is something else. Default: the JSON body. */
+  /** Makes the operation's input from the JSON body, or from the bytes of any other body. Default: the JSON body. */
   input?: (request: Native, body: unknown) => unknown
 }
 
@@ -75,17 +75,17 @@ export interface SyncServeOptions<Native> extends AnyServeOptions<Native> {
   pollAfter?: never
 }
 
-/** Leaves the operation to workers. `whenInProgress` and `wait` mean nothing here: duplicates get the same 202 until there is an answer. */
+/** Enqueues the operation for workers. `whenInProgress` and `wait` have no effect: duplicates get the same 202 until there is an answer. */
 export interface AsyncServeOptions<Native> extends AnyServeOptions<Native> {
   /**
-   * `'sync'` answers when the operation has run. `'async'` keeps the request and answers 202 at once; a worker carries it out, in this
-   * process or another one, and `status()` tells what became of it. Default `'sync'`.
+   * `'sync'` answers when the operation has run. `'async'` stores the request and answers 202 at once; a worker in any process runs it, and
+   * `status()` reports its state. Default `'sync'`.
    */
   respond: 'async'
-  /** The address at which `status()` is served for the operation with this id. It becomes `Location`. */
+  /** The URL of `status()` for the operation with this id. It becomes `Location`. */
   location: (id: string, request: Native) => string
   /**
-   * How soon a client should ask for the first time. Too low: it asks in vain. Too high: it hears late of work that was soon done.
+   * When a client should poll first. Too low: needless polls. Too high: fast work is noticed late.
    * Default 1 s.
    */
   pollAfter?: Duration
@@ -94,9 +94,9 @@ export interface AsyncServeOptions<Native> extends AnyServeOptions<Native> {
 export type ServeOptions<Native> = SyncServeOptions<Native> | AsyncServeOptions<Native>
 
 export interface StatusOptions<Native> extends Pick<HttpOptions<Native>, 'tenant' | 'profile' | 'problemBase'> {
-  /** The id of the operation that is asked for. Default: the last segment of the path. */
+  /** The id of the operation. Default: the last segment of the path. */
   id?: (request: Native) => MaybeId | Promise<MaybeId>
-  /** How soon a client should ask again while there is no answer. Too low: it asks in vain. Too high: it hears late. Default 1 s. */
+  /** How often a client should poll while there is no answer. Too low: needless polls. Too high: late notice. Default 1 s. */
   pollAfter?: Duration
 }
 
@@ -115,7 +115,7 @@ export interface HttpSettings<Native> {
   readonly documentation: Documentation
 }
 
-/** Checked once, when the service starts, and not at the first request. */
+/** Checked once at start, not at the first request. */
 export function resolveHttpOptions<Native>(
   options: HttpOptions<Native>,
   requiredByDefault: (profile: Profile) => boolean,
@@ -148,7 +148,7 @@ export function resolveHttpOptions<Native>(
   }
 }
 
-/** Whole seconds, as `Retry-After` has them, and never at once. */
+/** Whole seconds for `Retry-After`, at least 1. */
 export function secondsOf(ms: number): number {
   return Math.max(1, Math.ceil(ms / 1000))
 }
@@ -157,7 +157,7 @@ export function pollAfterMs({ pollAfter = '1s' }: { readonly pollAfter?: Duratio
   return durationMs(pollAfter, 'pollAfter')
 }
 
-/** As an npm package's files are served to anyone. */
+/** Where npm package files are served publicly. */
 const packagePages = 'https://unpkg.com/oncekey/docs/problems/'
 
 function documentationAt(base: string | undefined): Documentation {

@@ -2,18 +2,18 @@ import { parseItem } from 'structured-headers'
 import { maxKeyLength } from '../core/key.js'
 
 /**
- * `'strict'` takes what the IETF draft asks for, a quoted string. `'lenient'` takes a key without quotes as well, which is what
- * most clients send. `'opaque'` takes the value as it is, quotes and all, as Stripe does.
+ * `'strict'` takes a quoted string, as the IETF draft requires. `'lenient'` also takes a key without quotes, which most clients send.
+ * `'opaque'` takes the value as it is, quotes included, as Stripe does.
  */
 export type KeySyntax = 'lenient' | 'strict' | 'opaque'
 
-/** `invalid` tells the client what is wrong and how to do it right. It never repeats the value, which may be hostile or secret. */
+/** `invalid` tells the client what is wrong and what to send. It never repeats the value, which may be hostile or secret. */
 export type KeyReading = { readonly key: string } | { readonly missing: true } | { readonly invalid: string }
 
-/** As much as web servers commonly take for one header line. A key is never that long; its parameters have no limit of their own. */
+/** The usual limit of web servers for one header line. A key is never that long; its parameters have no other limit. */
 const maxLineLength = 8_192
 
-/** Reads the key from the header's field lines. Whatever they hold, it never throws. */
+/** Reads the key from the header's field lines. It never throws. */
 export function parseKey(lines: readonly string[], syntax: KeySyntax): KeyReading {
   const [line] = lines
   if (line === undefined) return { missing: true }
@@ -28,7 +28,7 @@ export function parseKey(lines: readonly string[], syntax: KeySyntax): KeyReadin
   return syntax === 'strict' ? { invalid: notQuoted } : rawKey(value)
 }
 
-/** All that a structured field may be made of; a TAB is only for the space between the members of a list. */
+/** The characters of a structured field; a TAB may only separate the members of a list. */
 const printable = /^[ -~]*$/
 
 function quotedKey(value: string): KeyReading {
@@ -37,15 +37,15 @@ function quotedKey(value: string): KeyReading {
 }
 
 /**
- * By RFC 9651 one unquoted UUID in three is a Token and the others are errors, so this is a rule of our own. It refuses what could
- * be another type of structured field; commas, since servers in the style of fetch join two field lines with one; and semicolons, since
- * whoever sends `order;a` and `order;b` means two keys and not one with parameters.
+ * By RFC 9651 one unquoted UUID in three is a Token and the others are errors, so this is our own rule. It refuses other types of structured
+ * fields; commas, since fetch-style servers join two field lines with one; and semicolons, since a client that sends `order;a` and `order;b`
+ * means two keys, not one with parameters.
  */
 function rawKey(value: string): KeyReading {
   return rawForm.test(value) ? ofRightLength(value) : { invalid: notRaw }
 }
 
-/** Visible ASCII without `"`, `,`, `;` and `\`. The first character is no sigil of a Boolean, Byte Sequence, Date, list or Display String. */
+/** Visible ASCII without `"`, `,`, `;` and `\`. The first character does not start a Boolean, Byte Sequence, Date, list or Display String. */
 const rawForm = /^(?![?:@(%])[!#-+\--:<-[\]-~]+$/
 
 function ofRightLength(key: string): KeyReading {
@@ -54,7 +54,7 @@ function ofRightLength(key: string): KeyReading {
   return { key }
 }
 
-/** What the string says, if the value is an Item with a String. Parameters are ignored, as the draft defines none. */
+/** The string, if the value is an Item with a String. Parameters are ignored, as the draft defines none. */
 function stringItem(value: string): string | undefined {
   try {
     const [item] = parseItem(value)
@@ -64,7 +64,7 @@ function stringItem(value: string): string | undefined {
   }
 }
 
-/** OWS: no more than spaces and TABs. A loop, because a regular expression would try each run of spaces from each of its places. */
+/** OWS: spaces and TABs only. A loop, because a regular expression would retry each run of spaces from every position. */
 function withoutOuterSpace(line: string): string {
   let start = 0
   let end = line.length

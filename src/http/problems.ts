@@ -1,6 +1,6 @@
 /**
- * Everything that the layer itself answers instead of the handler. Each has a page in `docs/problems/`, named after it; a test
- * fails when one is missing there.
+ * Every answer of the layer itself. Each has a page in `docs/problems/`, named after it; a test fails when one is missing
+ * there.
  */
 export const problems = {
   key_missing: {
@@ -108,9 +108,9 @@ export type ProblemCode = keyof typeof problems
 
 export interface Problem {
   readonly code: ProblemCode
-  /** Instead of the standard one. */
+  /** Replaces the standard detail. */
   readonly detail?: string | undefined
   readonly retryAfterSeconds?: number | undefined
-  /** Members of the problem's own, such as `issues`. */
+  /** Extension members, such as `issues`. */
   readonly members?: Readonly<Record<string, unknown>> | undefined
 }

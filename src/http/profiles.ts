@@ -2,26 +2,26 @@ import { type Answer, type HeaderPair, reply } from '../core/answer.js'
 import type { KeySyntax } from './parse-key.js'
 import { type Problem, type ProblemCode, problems } from './problems.js'
 
-/** A dialect of the contract. What a profile does not say is the same in all. */
+/** A dialect of the contract. */
 export interface Profile {
   readonly name: string
-  /** The methods that are protected; all others pass untouched. */
+  /** The protected methods; others pass untouched. */
   readonly methods: readonly string[]
   /** Which keys may meet. */
   readonly scope: 'endpoint' | 'tenant'
-  /** How a key in a header is written, where `header()` does not say it. Default `'lenient'`. */
+  /** The syntax of a key in a header, unless `header()` sets it. Default `'lenient'`. */
   readonly keySyntax?: KeySyntax
-  /** Whether `serve()` insists on a key. */
+  /** Whether `serve()` requires a key. */
   readonly serveRequiresKey: boolean
   /** Whether an error that an operation throws is stored and replayed. */
   readonly storeErrors: boolean
-  /** Whether answers carry a `Request-Id`, and replays the `Original-Request` that they repeat. */
+  /** Whether answers have a `Request-Id`, and replays also the `Original-Request`. */
   readonly requestIds: boolean
-  /** How an error of the layer looks. */
+  /** The answer to an error of the layer. */
   readonly render: (problem: Problem, documentation: Documentation) => Answer
 }
 
-/** Where the pages about problems are: `type` and `Link` of each are made from it. */
+/** The URLs of the pages about problems: `type` and `Link` are made from it. */
 export interface Documentation {
   type(code: ProblemCode): string
   page(code: ProblemCode): string
@@ -38,7 +38,7 @@ export const ietf: Profile = {
   render: problemDetails,
 }
 
-/** As Stripe's first API does it, so that Stripe's own clients work against it. */
+/** Compatible with Stripe's v1 API, so that Stripe's clients work against it. */
 export const stripe: Profile = {
   name: 'stripe',
   keySyntax: 'opaque',
@@ -60,7 +60,7 @@ function problemDetails({ code, detail, members, retryAfterSeconds }: Problem, d
   ])
 }
 
-/** Where Stripe's words differ from ours: status, type and code of the error object. */
+/** Where Stripe differs from ours: status, type and code of the error object. */
 const stripeWords: Partial<Record<ProblemCode, { status?: number; type: string; code?: string }>> = {
   key_reused: { status: 400, type: 'idempotency_error' },
   key_in_use: { type: 'invalid_request_error', code: 'idempotency_key_in_use' },
@@ -81,7 +81,7 @@ function stripeError({ code, detail, members, retryAfterSeconds }: Problem, docu
       : (detail ?? standard)
   return reply(status, { error: { type, code: stripeCode, message, doc_url: documentation.page(code), ...members } }, [
     ['content-type', 'application/json'],
-    // Stripe's clients retry every 5xx, unless they are told that it will not help.
+    // Stripe's clients retry every 5xx, unless told not to.
     ...(isFinal.has(code) ? [['stripe-should-retry', 'false'] as const] : []),
     ...commonHeaders(code, retryAfterSeconds, documentation),
   ])

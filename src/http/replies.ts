@@ -11,7 +11,7 @@ export function problemReply(settings: Settings, problem: Problem): Answer {
   return named(settings, settings.profile.render(problem, settings.documentation))
 }
 
-/** What a request is answered whose work does not run now. */
+/** The answer to a request whose work does not run now. */
 export function replyTo(settings: Settings, outcome: Exclude<Outcome, { kind: 'executed' }>): Answer {
   return named(settings, answerTo(settings, outcome))
 }
@@ -31,7 +31,7 @@ function answerTo(settings: Settings, outcome: Exclude<Outcome, { kind: 'execute
   }
 }
 
-/** Byte for byte what the first one got, and a mark. */
+/** The stored answer byte for byte, plus the replay header. */
 function replayOf(settings: Settings, { answer, incarnation, state }: Extract<Outcome, { kind: 'replayed' }>): Answer {
   const kept = state === 'failed' ? inDialect(settings, answer) : answer
   const told = answer.omittedBytes === undefined ? kept : notKept(settings, answer)
@@ -46,24 +46,24 @@ function replayOf(settings: Settings, { answer, incarnation, state }: Extract<Ou
 
 const replayed: HeaderPair = ['idempotent-replayed', 'true']
 
-/** The status tells what happened, the headers may tell where its result is; the body is gone. */
+/** Status and headers such as `Location` say what happened; the body is gone. */
 function notKept(settings: Settings, { status, headers }: Answer): Answer {
   const problem = problemReply(settings, { code: 'answer_not_kept', members: { originalStatus: status } })
   const location = headers.filter(([name]) => name.toLowerCase() === 'location' || name === 'original-request')
   return { ...problem, headers: [...problem.headers, ...location] }
 }
 
-/** What is known of an operation that has no answer yet. */
+/** The state of an operation without an answer. */
 export interface Unfinished {
   readonly id: string
   readonly state: 'pending' | 'processing'
-  /** When the request was accepted, as text of ISO 8601. */
+  /** When the request was accepted, in ISO 8601. */
   readonly createdAt?: string
-  /** How often it was begun. */
+  /** The number of attempts. */
   readonly attempt?: number
 }
 
-/** `requestId`: the life of the key, for the answer that accepts the request; its replays name that as the original one. */
+/** `requestId`: the life of the key, for the answer that accepts the request; replays give it as `Original-Request`. */
 export function unfinishedReply(
   { profile }: Settings,
   status: 200 | 202,
@@ -89,12 +89,12 @@ const partNames: Record<FingerprintPart, string> = {
   body: 'body',
 }
 
-/** Names the part and never what was stored: whoever holds a key learns nothing from it. */
+/** Names the part, never the stored value: the owner of a key learns nothing from it. */
 function mismatchDetail(part: FingerprintPart): string {
   return `The key was first used with another ${partNames[part]}. ${problems.key_reused.detail}`
 }
 
-/** Errors that the system stored are told in the dialect of this route; what a service or a person stored is told as it is. */
+/** Renders errors that the system stored in this route's dialect; other stored answers are unchanged. */
 function inDialect(settings: Settings, answer: Answer): Answer {
   const code = systemProblemOf(answer)
   return code ? problemReply(settings, { code }) : answer

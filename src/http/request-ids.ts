@@ -1,15 +1,15 @@
 import type { Answer } from '../core/answer.js'
 
-/** The id of the request that is answered; by the first one's the answer is known at its replays. */
+/** The Request-Id. Replays name that of the first request. */
 export const requestIdOf = (uuid: string) => `req_${uuid.replaceAll('-', '')}`
 
-/** Every answer of a profile with request ids has one; a service's own goes first. */
+/** Every answer of a profile with request ids has one; the service's own takes precedence. */
 export function withRequestId(answer: Answer, uuid: string): Answer {
   if (answer.headers.some(([name]) => name.toLowerCase() === 'request-id')) return answer
   return { ...answer, headers: [...answer.headers, ['request-id', requestIdOf(uuid)]] }
 }
 
-/** An id that a service gave the request before us is the true one. */
+/** An id that the service set before us takes precedence. */
 export function unlessNamed(headers: Answer['headers'], isNamed: boolean): Answer['headers'] {
   return isNamed ? headers.filter(([name]) => name.toLowerCase() !== 'request-id') : headers
 }

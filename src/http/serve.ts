@@ -13,10 +13,10 @@ import { type BodyReading, type HttpRequest, mediaTypeOf } from './request.js'
 import { withRequestId } from './request-ids.js'
 import { hasRun } from './run-of.js'
 
-/** What can be served: an operation, or local work. */
+/** What can be served: an operation or local work. */
 export interface Servable {
   readonly name: string
-  /** Whether it makes a key from the input where none was sent. */
+  /** Whether it makes a key from the input if none was sent. */
   readonly makesKey: boolean
   run(request: RunRequest<never>): Promise<OperationOutcome<Answer>>
   /** Absent in local work. */
@@ -24,11 +24,11 @@ export interface Servable {
 }
 
 export interface Service<Native> extends BodyReading {
-  /** Runs the operation for a request. What its body throws comes out of here as it is. */
+  /** Runs the operation for a request. Errors of its body are thrown unchanged. */
   answer(request: HttpRequest<Native>): Promise<Answer>
 }
 
-/** The contract for an operation. Framework-free, as `idempotencyOf()` is. */
+/** The contract for an operation. Framework-free, like `idempotencyOf()`. */
 export function serviceOf<Native>(operation: Servable, options: ServeOptions<Native>): Service<Native> {
   if (typeof operation?.run !== 'function') {
     throw new OncekeyError('option_invalid', 'serve() needs an operation: what once.operation() or once.local() made.')
@@ -69,13 +69,13 @@ export function serviceOf<Native>(operation: Servable, options: ServeOptions<Nat
     }
   }
 
-  /** Without a key of the client's each request is one of its own; a key that nobody else knows makes it resumable all the same. */
+  /** Without a client's key each request is unique; a random key still makes it resumable. */
   function keyOf(given: string | undefined): { key?: string } {
     if (given !== undefined) return { key: given }
     return operation.makesKey ? {} : { key: crypto.randomUUID() }
   }
 
-  /** What a body says: its JSON, or the bytes of what is something else where a function makes the input from them. */
+  /** The content of a body: its JSON, or the bytes of another media type if `input` converts them. */
   function bodyOf(request: HttpRequest<Native>, body: Received): ReadBody {
     if ('parsed' in body) return kept({ value: body.parsed })
     if (body.bytes.length === 0) return { value: undefined }
@@ -94,7 +94,7 @@ export function serviceOf<Native>(operation: Servable, options: ServeOptions<Nat
       case 'invalid':
         return refused(read, outcome.issues)
       case 'executed':
-        // Its answer is not the last word until it is stored: a retry finishes it.
+        // Not final until it is stored: a retry completes it.
         if (!outcome.stored) return problemReply(settings, { code: 'store_unavailable', retryAfterSeconds: 1 })
         return profile.requestIds ? withRequestId(outcome.answer, outcome.incarnation) : outcome.answer
       default:
@@ -103,18 +103,18 @@ export function serviceOf<Native>(operation: Servable, options: ServeOptions<Nat
   }
 }
 
-/** The outer layer would store what the operation answers to a duplicate, and would not let it resume. */
+/** The outer layer would store the operation's answer to a duplicate, and prevent it from resuming. */
 export const layersNested = (name: string, layer: string) =>
   new OncekeyError(
     'layers_nested',
     `${name} is served behind idempotency(), and protects itself: mount ${layer} in front of idempotency(), or beside it.`,
   )
 
-/** JSON that a later attempt can be given as it is now. */
+/** JSON that a later attempt can be given unchanged. */
 function kept(read: { readonly value: unknown } | undefined): ReadBody {
   if (!read) return { issue: { message: 'The body is not JSON.' } }
   return hasInfinity(read.value) ? { issue: { message: 'A number in the body is too large.' } } : read
 }
 
-/** A body that cannot be taken is told only of where the key is not known: a known one replays, or is a mismatch. */
+/** An invalid body is reported only if the key is unknown: a known one replays, or is a mismatch. */
 type ReadBody = { readonly value: unknown } | { readonly issue: Issue; readonly isMediaType?: true }

@@ -14,7 +14,7 @@ import type { Service } from './serve.js'
 /** As often as a claim: a request must not wait out an outage. */
 const readTries = 3
 
-/** The status resource of operations: their state while they have no answer, then their answer. Framework-free, as `serviceOf()` is. */
+/** The status resource of operations: their state, then their answer. Framework-free, like `serviceOf()`. */
 export function statusOf<Native, Tx>(once: Once<Tx>, options: StatusOptions<Native>): Service<Native> {
   if (typeof once?.execute !== 'function') throw new OncekeyError('option_invalid', 'status() needs what createOnce() made.')
   const settings = resolveHttpOptions<Native>(options, () => false)
@@ -22,7 +22,7 @@ export function statusOf<Native, Tx>(once: Once<Tx>, options: StatusOptions<Nati
   const retryAfterSeconds = secondsOf(pollAfterMs(options))
 
   return {
-    // It reads none.
+    // It reads no body.
     maxBodyBytes: 0,
 
     async answer(request) {
@@ -50,7 +50,7 @@ const lastSegmentOf = ({ path }: HttpRequest) => path.split('/').findLast((segme
 
 type Settings = HttpSettings<never>
 
-/** What is told of a key. Nobody learns whether an id is somebody else's: the store does not show it. */
+/** The answer for a key. An id of another tenant looks like an unknown one. */
 function statusReply(settings: Settings, seen: KeySighting | undefined, retryAfterSeconds: number): Answer {
   if (!seen) return problemReply(settings, { code: 'operation_unknown' })
   const { record, now } = seen
@@ -60,7 +60,7 @@ function statusReply(settings: Settings, seen: KeySighting | undefined, retryAft
   return unfinishedReply(settings, 200, unfinished(record), [['retry-after', String(retryAfterSeconds)]])
 }
 
-/** What a retry of the request would come to, if it is over. */
+/** What a retry would get, if the operation has ended. */
 function endOf({ state, answer, incarnation }: KeyRecord): Extract<Outcome<Answer>, { kind: 'replayed' | 'parked' }> | undefined {
   if (!answer) return undefined
   return state === 'parked' ? { kind: 'parked', answer } : { kind: 'replayed', state: state as 'failed', answer, incarnation }
@@ -71,7 +71,7 @@ function unfinished({ id, state, createdAt, fence }: KeyRecord): Unfinished {
   return fence === 0 ? known : { ...known, attempt: fence }
 }
 
-/** It changes, and it is its tenant's. An operation that says otherwise of its own answer knows better. */
+/** The state changes, and belongs to one tenant. An operation may set its own header. */
 export function neverCached(answer: Answer): Answer {
   if (answer.headers.some(([name]) => name.toLowerCase() === 'cache-control')) return answer
   return { ...answer, headers: [...answer.headers, ['cache-control', 'no-store']] }

@@ -21,20 +21,20 @@ export interface Receiver<M extends Message> {
 
 export interface WebhookOptions<Native, M extends Message = Message> extends Pick<HttpOptions<Native>, 'profile' | 'problemBase'> {
   /**
-   * Makes a message of the request, if its signature is right: `standardWebhooks(…)`, `stripeWebhooks(…)`, or a function of your own. If it
-   * throws or returns nothing, the sender is told 400, and nothing else happens.
+   * Makes a message of the request, if its signature is right: `standardWebhooks(…)`, `stripeWebhooks(…)`, or your own function. If it
+   * throws or returns nothing, the sender gets 400, and nothing else happens.
    */
   verify: Verify<M, Native>
-  /** Told why a request was refused: a wrong secret shows here first. The sender is not told. Default: nobody is. */
+  /** Called with the reason of a refusal: a wrong secret shows here first. The sender does not get it. Default: none. */
   onRefused?: (error: unknown, request: Native) => unknown
   /**
-   * Requests with a larger body are refused with 413. Too low: honest messages are refused. Too high: the body is read before anybody knows
-   * who sent it, so that strangers can fill the memory. Default 1 MiB.
+   * Larger request bodies are refused with 413. Too low: legitimate messages are refused. Too high: the body is read before its sender is
+   * verified, so strangers can fill the memory. Default 1 MiB.
    */
   maxBodyBytes?: number
 }
 
-/** Receives webhooks for a consumer: the signature first, over the bytes as they came, then the work, once. Framework-free. */
+/** Receives webhooks for a consumer: verifies the signature over the raw bytes, then does the work, once. Framework-free. */
 export function webhookOf<Native, M extends Message>(receiver: Receiver<M>, options: WebhookOptions<Native, M>): Service<Native> {
   if (typeof receiver?.handle !== 'function') {
     throw new OncekeyError('option_invalid', 'webhook() needs a consumer: what once.consumer() made.')
@@ -80,7 +80,7 @@ export function webhookOf<Native, M extends Message>(receiver: Receiver<M>, opti
   }
 }
 
-/** The message is done, whatever was kept of the answer: a 410 would tell the sender that there is nobody here any more. */
+/** The message is processed, whatever was stored of the answer: a 410 would tell the sender that the endpoint is gone. */
 function acknowledging<Given extends Exclude<Outcome<Answer>, { kind: 'executed' }>>(outcome: Given): Given {
   if (outcome.kind !== 'replayed' || outcome.answer.omittedBytes === undefined) return outcome
   return { ...outcome, answer: { status: outcome.answer.status, headers: [], body: new Uint8Array() } }

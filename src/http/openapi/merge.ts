@@ -4,14 +4,14 @@ export interface Fragments {
   readonly parameter: { readonly name: string } | undefined
   readonly description: string
   readonly responses: Readonly<Record<string, ResponseObject>>
-  /** For the answers of the handler that are kept. */
+  /** For the handler's answers that are stored. */
   readonly headers: Readonly<Record<string, HeaderObject>>
   readonly retention: string
 }
 
 type Plain = Readonly<Record<string, unknown>>
 
-/** What an author wrote stays as it is; what is missing is added. `kept` says which of the handler's answers may be replayed, by status. */
+/** What the author wrote stays; what is missing is added. `kept` says which of the handler's answers may be replayed, by status. */
 export function merged(operation: Plain, fragments: Fragments, kept: (status: string) => boolean): Record<string, unknown> {
   const { parameter, description, responses, headers, retention } = fragments
   const own = isPlain(operation.responses) ? operation.responses : {}
@@ -23,7 +23,7 @@ export function merged(operation: Plain, fragments: Fragments, kept: (status: st
   return {
     'x-idempotency-retention': retention,
     ...operation,
-    // The parameter says it all; without it the operation has to.
+    // Without the parameter, the operation has the whole description.
     ...(isAdded ? { parameters: [...parameters, parameter] } : { description: paragraphs(operation.description, description) }),
     responses: both,
   }
@@ -33,7 +33,7 @@ function paragraphs(...texts: unknown[]): string {
   return texts.filter((text) => typeof text === 'string' && text !== '').join('\n\n')
 }
 
-/** A reference cannot be followed from here, but its name tells: two parameters of one name would make the document invalid. */
+/** A reference cannot be resolved here, so its name decides: two parameters of one name would make the document invalid. */
 function isSameHeader({ $ref, in: place, name }: Plain, wanted: string): boolean {
   if (typeof $ref === 'string') return bare($ref.split('/').at(-1) ?? '') === bare(wanted)
   return place === 'header' && String(name).toLowerCase() === wanted.toLowerCase()
@@ -48,7 +48,7 @@ function completed(own: unknown, added: ResponseObject): unknown {
   return { ...(withHeaders(own, optional(added.headers ?? {})) as Plain), content }
 }
 
-/** Required of our answers is not required of theirs. */
+/** Headers required on our answers are optional on theirs. */
 function optional(headers: Readonly<Record<string, HeaderObject>>): Record<string, HeaderObject> {
   return Object.fromEntries(Object.entries(headers).map(([name, { required: _, ...header }]) => [name, header]))
 }

@@ -5,7 +5,7 @@ import type { HttpSettings } from '../options.js'
 
 type Settings = HttpSettings<never>
 
-/** What a client has to send. `makesKey`: the service makes a key where none is sent. */
+/** What a client has to send. `makesKey`: the service makes a key if none is sent. */
 export function keyProse({ key, required }: Settings, makesKey: boolean): string {
   const without = makesKey ? 'makes one from the request' : 'carries out each request anew'
   return [whereTheKeyIs(key), required ? 'A request without a key is refused.' : `Without a key the service ${without}.`].join(' ')
@@ -21,13 +21,13 @@ function whereTheKeyIs(key: Settings['key']): string {
   return `The header \`${key.name}\` has the idempotency key: ${rule} It is a string of ${length} in double quotes (RFC 9651).${quotes}`
 }
 
-/** What becomes of a request whose key was used before. */
+/** The answer to a request whose key was used before. */
 export function requestProse(settings: Settings, scope: ScopePolicy | 'operation', retention: string, async: boolean): string {
   return [
     'A request with a key that was used before is not carried out again: it gets the first answer, with `Idempotent-Replayed: true`.',
     'It must be the same request: method, path, query string, media type and body. JSON is compared by its meaning, so white space and',
     `the order of members do not count. ${whereKeysMeet(scope)}${async ? whileAccepted : whileInProgress(settings)}`,
-    retention === forEver ? 'A key is remembered for ever.' : `A key is remembered for ${retention}; after that it is a new one.`,
+    retention === forEver ? 'A key is remembered forever.' : `A key is remembered for ${retention}; after that it is a new one.`,
   ].join(' ')
 }
 
@@ -45,17 +45,17 @@ function whileInProgress({ whenInProgress, waitMs }: Settings): string {
 
 const whileAccepted =
   'The request is accepted with 202 and carried out later: `Location` is where its state, and then its answer, can be read, and ' +
-  '`Retry-After` says when to look. Until there is an answer, others with the key are told the same.'
+  '`Retry-After` says when to look. Until there is an answer, duplicates get the same.'
 
-/** What the status resource is for. */
+/** The purpose of the status resource. */
 export const statusProse = [
   'What became of a request that was accepted with 202. While there is no answer it is 200 with the state, and `Retry-After` says when to',
   'look again; then it is the answer itself, as the request would have got it, with `Idempotent-Replayed: true`.',
 ].join(' ')
 
-const forEver = 'for ever'
+const forEver = 'forever'
 
-/** How long a key is remembered, in words. */
+/** How long a key is kept, in words. */
 export function retentionText(option: Retention | undefined): string {
   const { ms, from } = resolvePolicy(option === undefined ? {} : { retention: option }).retention
   if (ms === Number.POSITIVE_INFINITY) return forEver
@@ -69,7 +69,7 @@ const units = [
   ['second', 1_000],
 ] as const
 
-/** In the largest unit that comes out even; one day is 24 hours, as everybody says. */
+/** In the largest unit without a remainder; one day is "24 hours". */
 function inWords(ms: number): string {
   const [name, size] = units.find(([unit, length]) => ms % length === 0 && (unit !== 'day' || ms > length)) ?? ['millisecond', 1]
   return `${ms / size} ${name}${ms === size ? '' : 's'}`

@@ -20,7 +20,7 @@ export interface ResponseObject {
   readonly content?: Readonly<Record<string, MediaTypeObject>>
 }
 
-/** The answers as OpenAPI's response objects, by status. */
+/** The answers as OpenAPI response objects, by status. */
 export function responsesOf(answers: readonly RouteAnswer[]): Record<string, ResponseObject> {
   return Object.fromEntries(groups(answers, ({ answer }) => String(answer.status)).map(([status, some]) => [status, responseOf(some)]))
 }
@@ -42,10 +42,10 @@ function groups<T>(items: readonly T[], nameOf: (item: T) => string): [name: str
 
 const headerOf = ({ headers }: Answer, wanted: string) => headers.find(([name]) => name.toLowerCase() === wanted)?.[1]
 
-/** A profile of one's own may forget it. */
+/** A custom profile may omit it. */
 const contentTypeOf = (answer: Answer) => headerOf(answer, 'content-type') ?? 'application/octet-stream'
 
-/** Those that all of them have are required. */
+/** Headers that all of them have are required. */
 function headersOf(answers: readonly Answer[]): Record<string, HeaderObject> {
   const names = new Set(answers.flatMap(({ headers }) => headers.map(([name]) => name.toLowerCase())))
   names.delete('content-type')
@@ -57,7 +57,7 @@ function headersOf(answers: readonly Answer[]): Record<string, HeaderObject> {
   )
 }
 
-/** A header by its usual spelling, and what it means. */
+/** A header in its usual spelling, with its description. */
 export function headerEntry(name: string, required: boolean): [name: string, header: HeaderObject] {
   const { spelling = name, ...header } = knownHeaders[name] ?? { schema: { type: 'string' } }
   return [spelling, required ? { ...header, required } : header]
@@ -84,7 +84,7 @@ const knownHeaders: Record<string, HeaderObject & { spelling?: string }> = {
   'request-id': { spelling: 'Request-Id', description: 'The id of this request.', schema: { type: 'string' } },
   'stripe-should-retry': {
     spelling: 'Stripe-Should-Retry',
-    description: "Tells Stripe's clients that to send it again does not help.",
+    description: "Tells Stripe's clients not to retry.",
     schema: { type: 'string', const: 'false' },
   },
   'original-request': {
@@ -107,12 +107,12 @@ function jsonOf({ body }: Answer): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    // A profile of one's own may answer anything.
+    // A custom profile may answer anything.
     return text
   }
 }
 
-/** What the values have in common, so that it holds for every dialect. Members that say what it is have the values that they can have. */
+/** The common schema of the values, valid in every dialect. Members that identify the answer list their possible values. */
 function schemaOf(values: readonly unknown[], name = ''): SchemaObject {
   const about = members[name]
   const kinds = new Set(values.map(kindOf))

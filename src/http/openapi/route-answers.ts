@@ -10,9 +10,9 @@ import { type Problem, type ProblemCode, problems } from '../problems.js'
 import { problemReply, replyTo, type Unfinished, unfinishedReply } from '../replies.js'
 import { neverCached } from '../status.js'
 
-/** One of the things that the layer may answer instead of the handler, as it would really answer it. */
+/** A possible answer of the layer, rendered as it would be sent. */
 export interface RouteAnswer {
-  /** The name of the example: a problem's, or the state of what has no answer yet. */
+  /** The name of the example: a problem code, or the state of an unfinished operation. */
   readonly code: ProblemCode | Unfinished['state']
   readonly title: string
   readonly answer: Answer
@@ -26,7 +26,7 @@ interface Route {
   readonly async?: { readonly pollAfter?: Duration | undefined } | undefined
 }
 
-/** All of them, for a route with these settings. They come from the functions that answer requests, so they cannot differ from those. */
+/** All answers of a route with these settings. They come from the functions that answer requests, so they cannot differ. */
 export function routeAnswers(settings: HttpSettings<never>, { afterFailure, failOpen = false, async }: Route): RouteAnswer[] {
   const opaque = afterFailure !== undefined
   const { problem, outcome } = answersIn(settings)
@@ -41,21 +41,21 @@ export function routeAnswers(settings: HttpSettings<never>, { afterFailure, fail
     ...(opaque || needsJson(settings) ? [] : [problem({ code: 'media_type_unsupported' })]),
     outcome('key_reused', { kind: 'mismatch', part: 'body' }),
     ...failures(),
-    // Where the same operation is served asynchronously, too.
+    // If the same operation is also served asynchronously.
     ...(opaque ? [] : [outcome('never_started', replayed(neverStarted, 'failed'))]),
-    // Only those who work on it can be interrupted.
+    // Only a request that runs the work.
     ...(async ? [] : [problem({ code: 'interrupted', retryAfterSeconds: 1 })]),
     problem({ code: 'shutting_down', retryAfterSeconds: 1 }),
     ...(opaque && failOpen ? [] : [problem({ code: 'store_unavailable', retryAfterSeconds: 1 })]),
   ]
 
-  /** What is told of work that failed before, and will not be done again. */
+  /** Answers for work that failed and does not run again. */
   function failures(): RouteAnswer[] {
     const failed = outcome('work_failed', replayed(workFailed, 'failed'))
     const lost = outcome('outcome_unknown', replayed(outcomeUnknown, 'failed'))
     const parked = outcome('outcome_unknown', { kind: 'parked', answer: outcomeUnknown })
     if (opaque) return { rerun: [], store: [failed, lost], park: [parked] }[afterFailure]
-    // Workers know nothing of the dialect: an error is stored only if the operation itself says so.
+    // Workers do not know the dialect: an error is stored only if the operation says so.
     return settings.profile.storeErrors && !async ? [failed, parked] : [parked]
   }
 
@@ -69,7 +69,7 @@ export function routeAnswers(settings: HttpSettings<never>, { afterFailure, fail
   }
 }
 
-/** All that the status resource may answer itself. */
+/** All answers of the status resource itself. */
 export function statusAnswers(settings: HttpSettings<never>, pollAfter?: Duration): RouteAnswer[] {
   const { problem, outcome } = answersIn(settings)
   const retryAfterSeconds = secondsOf(pollAfterMs({ pollAfter }))
@@ -108,13 +108,13 @@ const exampleId = '5f1c0a1e-9d2b-8c3f-a7e4-2b6d8f0c1e3a'
 const exampleLife = '8e03978e-40d5-43dd-bc93-6894a57f9324'
 const largeAnswer: Answer = { status: 201, headers: [], body: new Uint8Array(), omittedBytes: 2_000_000 }
 
-/** Where the key must be in the JSON, whatever is not JSON has no key. */
+/** If the key is in the JSON, a body that is not JSON has no key. */
 const needsJson = ({ key, required }: HttpSettings<never>) => required && typeof key === 'object' && key.kind === 'field'
 
 const replayed = (answer: Answer, state: 'complete' | 'failed') =>
   ({ kind: 'replayed', answer, state, incarnation: exampleLife }) as Extract<Outcome, { kind: 'replayed' }>
 
-/** As a Standard Schema tells them; what is wrong with the whole has no path. */
+/** As a Standard Schema reports them; an issue with the whole has no path. */
 const exampleIssues = [{ message: 'Expected a number', path: ['items', 0, 'price'] }, { message: 'The total does not add up' }]
 
 function exampleOfBadKey({ key }: HttpSettings<never>): string | undefined {

@@ -4,37 +4,37 @@ import { isOncekeyError } from '../core/errors.js'
 import { thrownText } from '../core/thrown-text.js'
 
 export interface CrashScenario {
-  /** Makes one attempt, as a client's request or a retry of it would. Called for the first try and for each retry. */
+  /** Makes one attempt, as a client's request or retry does. Called for the first attempt and for each retry. */
   attempt(): Promise<{ readonly kind: string }>
-  /** Makes one attempt as a worker would, from the stored request: `operation.resume(…)`. Left out, only clients come back. */
+  /** Makes one attempt as a worker, from the stored request: `operation.resume(…)`. Omitted: only clients retry. */
   resume?(): Promise<{ readonly kind: string }>
   /** Your invariant: "one charge, one order, one receipt". Throws if it does not hold. */
   check(): Promise<void>
 }
 
 export interface CrashEverywhereOptions {
-  /** A fresh scenario, with a key of its own: called once for each crash. */
+  /** A fresh scenario with its own key: called for each crash. */
   scenario(): Promise<CrashScenario> | CrashScenario
-  /** Lets the lease of a dead holder run out, without waiting: sets the store's time on, or the key's lease back. */
+  /** Expires the lease of a dead holder without waiting: advances the store's time, or sets the lease back. */
   expireLeases(): Promise<void>
-  /** Crashes the retry too, at each of its points in turn. Twice as safe, and as slow as the square. Default false. */
+  /** Also crashes the retry, at each of its points in turn. More thorough, with quadratic run time. Default false. */
   twice?: boolean
 }
 
 export interface CrashReport {
-  /** Every place at which the operation was crashed, in order. */
+  /** Every crash point reached, in order. */
   readonly points: readonly string[]
-  /** How many runs it took. */
+  /** The number of runs. */
   readonly runs: number
 }
 
-/** An outcome after which a client does not come back. */
+/** An outcome after which a client does not retry. */
 const terminal = new Set(['executed', 'replayed', 'parked', 'mismatch', 'invalid'])
 
 /**
- * Runs an operation once for every boundary in it (before and after every statement, commit and call), crashes it there, comes back
- * as a client and as a worker would, and asks your invariant. The crash is simulated: the run stops where it is, its transaction rolls
- * back, and nobody releases, finishes or renews anything. For real deaths of real processes arm `crashAt()` in a child.
+ * Crashes an operation once at every boundary in it (before and after every statement, commit and call), retries as a client and as a
+ * worker, and checks your invariant. The crash is simulated: the run stops there, its transaction rolls back, and nothing is released,
+ * finished or renewed. To kill a real process, arm `crashAt()` in a child.
  *
  * @example await crashEverywhere({ scenario, expireLeases: () => advance('1h') })
  */
@@ -99,7 +99,7 @@ export async function crashEverywhere({ scenario, expireLeases, twice = false }:
   }
 }
 
-/** A worker finds nothing to resume when the crash came before the claim; then only the client can come back. */
+/** A worker finds nothing to resume if the crash came before the claim; then only the client can retry. */
 async function comingBack(subject: CrashScenario, comeback: 'attempt' | 'resume') {
   if (comeback === 'attempt' || !subject.resume) return subject.attempt()
   return subject.resume().catch((error: unknown) => {
@@ -108,7 +108,7 @@ async function comingBack(subject: CrashScenario, comeback: 'attempt' | 'resume'
   })
 }
 
-/** Runs without a crash, and notes the way. */
+/** Runs without a crash, and records the crash points. */
 async function pointsOf(subject: CrashScenario, run = () => subject.attempt()): Promise<string[]> {
   const points: string[] = []
   const disarm = armCrashPoints((point) => void points.push(point))
@@ -136,7 +136,7 @@ async function crashAtPoint(subject: CrashScenario, index: number, run = () => s
 }
 
 /**
- * Arms the crash point with that number, counted from now: for a child process that is to die there for real.
+ * Arms the crash point with that number, counted from now: for a child process that is really killed there.
  *
  * @example crashAt(3, () => process.kill(process.pid, 'SIGKILL'))
  */

@@ -17,12 +17,12 @@ import { replayCases } from './adapter-cases/replays.js'
 import { requestCases } from './adapter-cases/requests.js'
 import { webhookCases } from './adapter-cases/webhooks.js'
 
-/** What a handler is to answer, in the way of its framework. */
+/** What a handler must answer, in its framework's way. */
 export interface HandlerAnswer {
   readonly status: number
-  /** A name may occur twice. */
+  /** Names may repeat. */
   readonly headers: readonly HeaderPair[]
-  /** A value: as your framework sends JSON. Bytes: as they are. Pieces: as a stream. Nothing: no body. */
+  /** A value: sent as JSON by your framework. Bytes: unchanged. Pieces: as a stream. Nothing: no body. */
   readonly body:
     | { readonly json: unknown }
     | { readonly bytes: Uint8Array }
@@ -30,19 +30,16 @@ export interface HandlerAnswer {
     | { readonly none: true }
 }
 
-/** The application that your adapter is tried with. */
+/** The application that the suite tests. */
 export interface AdapterApp<Tx = unknown> {
   readonly once: Once<Tx>
   /** For `idempotency()`, in front of every method on every path but `/operation`, `/async` and `/webhook`; add a `tenant` that reads the `x-tenant` header. */
   readonly options: Pick<IdempotencyOptions<unknown>, 'afterFailure' | 'failOpen' | 'maxBodyBytes' | 'profile' | 'wait' | 'whenInProgress'>
-  /** Give it what your handler received, and answer what it returns. What it throws is for your framework to handle. */
+  /** Pass it what your handler received, and answer what it returns. Your framework handles its errors. */
   handle(request: { readonly method: string; readonly path: string; readonly body: Uint8Array }): Promise<HandlerAnswer>
   /** For `serve()`, at `POST /operation`; absent if the store has no operations. */
   readonly operation?: Servable
-  /**
-   * Further options for a second `serve()` of the same operation, at `POST /async`. At `GET /async/:id` is `status()`, with the same
-   * `tenant`.
-   */
+  /** More options for a second `serve()` of the same operation, at `POST /async`. Serve `status()` at `GET /async/:id`, with the same `tenant`. */
   readonly acceptance: Pick<AsyncServeOptions<unknown>, 'respond' | 'location' | 'pollAfter'>
   /** For `webhook()`, at `POST /webhook`; absent if the store has no operations. */
   readonly consumer?: Receiver<Message>
@@ -58,14 +55,14 @@ export interface AdapterHarness<Tx> {
 export interface ExerciseAdapterOptions<Tx> {
   /** The test function of your runner: `test` or `it` of vitest, jest or node:test. */
   test: (name: string, run: () => Promise<void>) => unknown
-  /** Called once for each test. The store may be shared: every test uses a tenant of its own. */
+  /** Called once for each test. The store may be shared: every test uses its own tenant. */
   setup: () => Promise<AdapterHarness<Tx>> | AdapterHarness<Tx>
-  /** False leaves out the cases of `serve()`, `status()` and `webhook()`, for a store without operations. Default true. */
+  /** False omits the cases of `serve()`, `status()` and `webhook()`, for a store without operations. Default true. */
   operations?: boolean
 }
 
 /**
- * The HTTP contract as a test suite, over real sockets: our adapters pass it, and so must one of your own.
+ * The HTTP contract as a test suite, over real sockets. Every adapter must pass it.
  *
  * @example exerciseAdapter({ test, setup: () => ({ store, start: (app) => listen(myFramework(app)) }) })
  */

@@ -12,21 +12,21 @@ import { upkeepCases } from './store-cases/upkeep.js'
 
 export interface StoreHarness<Tx = never> {
   readonly store: Store<Tx>
-  /** Lets that much time pass for the store, without waiting: moves its clock on, or moves its rows' times back. */
+  /** Advances the store's time without waiting: moves its clock forward, or its rows' times back. */
   advance(ms: number): Promise<void> | void
-  /** For stores with transactions: leaves a mark inside `tx`, and tells whether a mark was committed. */
+  /** For stores with transactions: writes a mark inside `tx`, and says whether a mark was committed. */
   readonly marks?: { leave(tx: Tx, mark: string): Promise<void>; exists(mark: string): Promise<boolean> }
 }
 
 export interface ExerciseStoreOptions<Tx> {
   /** The test function of your runner: `test` or `it` of vitest, jest or node:test. */
   test: (name: string, run: () => Promise<void>) => unknown
-  /** Called once for each test. The store may be shared: every test uses a tenant of its own. */
+  /** Called once for each test. The store may be shared: every test uses its own tenant. */
   setup: () => Promise<StoreHarness<Tx>> | StoreHarness<Tx>
 }
 
 /**
- * The contract of a store as a test suite: ours pass it, and so must a store of your own. It never waits for time to pass.
+ * The store contract as a test suite. Every store must pass it. It never waits for time to pass.
  *
  * @example exerciseStore({ test, setup: () => ({ store: myStore(clock), advance: (ms) => clock.advance(ms) }) })
  */

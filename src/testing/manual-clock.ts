@@ -1,6 +1,6 @@
 import type { Clock } from '../core/clock.js'
 
-/** A clock that stands still until it is told to move, for unit tests of one's own. */
+/** A clock for unit tests, which moves only when advanced. */
 export function manualClock(startMs = Date.UTC(2026, 0, 1)): Clock & { advance(ms: number): void } {
   let now = startMs
   let planned: { at: number; task: () => void }[] = []
@@ -14,7 +14,7 @@ export function manualClock(startMs = Date.UTC(2026, 0, 1)): Clock & { advance(m
         planned = planned.filter((other) => other !== entry)
       }
     },
-    /** Moves on, and runs what falls due on the way, at its own moment and in its order. */
+    /** Advances, and runs due tasks at their times and in order. */
     advance(ms) {
       const end = now + ms
       for (;;) {

@@ -12,30 +12,30 @@ export interface AdapterNeeds {
   readonly maxAnswerBytes?: number
 }
 
-/** A running server with the adapter, and what a case needs to try it. */
+/** A running server with the adapter, and what a case needs to test it. */
 export interface Bench {
   readonly url: string
   readonly tenant: string
   /** How often the handler, or the operation, ran. */
   runs(): number
-  /** What the handler received at its last run. */
+  /** What the handler received last. */
   received(): Uint8Array
-  /** What the handler does from now on. Default: 201 with a JSON body that is another one at each run. */
+  /** Sets what the handler does. Default: 201 with a JSON body that differs at each run. */
   handler: (run: number) => HandlerAnswer | Promise<HandlerAnswer>
   /** Sends a request: by default a POST of JSON to `/work` with the key of this case. */
   send(request?: Partial<Sent>): Promise<Answered>
-  /** What the store does instead of storing an answer, from now on. */
+  /** Sets what the store does instead of storing an answer. */
   beforeFinish(action: () => Promise<void>): void
-  /** The store is not to be reached, from now on. */
+  /** Makes the store unreachable. */
   breakStore(broken: boolean): void
   /** The state of this case's key on `/work`; undefined if there is none. */
   keyState(): Promise<string | undefined>
-  /** What a worker does with the key of this case that waits at `/async`. */
+  /** Runs this case's waiting key of `/async`, as a worker does. */
   carryOut(): Promise<void>
   close(): Promise<void>
 }
 
-/** A way to make a handler wait until a case says so. */
+/** Makes a handler wait until the case opens the gate. */
 export class Gate {
   open!: () => void
   readonly opened = new Promise<void>((resolve) => {
@@ -54,7 +54,7 @@ export async function* inPieces(...pieces: readonly (Uint8Array | Promise<unknow
   }
 }
 
-/** Waits for a condition, and gives up loudly after a long while. */
+/** Waits for a condition; throws after a long time. */
 export async function eventually<T>(what: string, condition: () => Promise<T> | T): Promise<NonNullable<T>> {
   const end = performance.now() + 30_000
   for (;;) {

@@ -4,7 +4,7 @@ import type { Answered } from './client.js'
 
 const order = (quantity: unknown) => ({ path: '/async', body: JSON.stringify({ quantity }) })
 
-/** Asks for the state of what was accepted, as a client does who follows `Location`. */
+/** Gets the state of an accepted request, as a client that follows `Location`. */
 const look = (bench: Bench, path: string, method = 'GET', tenant = bench.tenant) =>
   bench.send({ method, path, tenant, key: null, headers: {}, body: null })
 

@@ -8,7 +8,7 @@ import type { AdapterNeeds, Bench } from './adapter-case.js'
 import { type Sent, send } from './client.js'
 import { signatureOf } from './signature.js'
 
-/** Long enough that no machine is too slow for it. */
+/** Long enough for any machine. */
 const lease = '10m'
 
 export async function openBench<Tx>(harness: AdapterHarness<Tx>, { options, maxAnswerBytes }: AdapterNeeds): Promise<Bench> {
@@ -81,7 +81,7 @@ export async function openBench<Tx>(harness: AdapterHarness<Tx>, { options, maxA
   return bench
 }
 
-/** The same store, which can be made to wait or to fail. */
+/** The same store, which can be made to wait or fail. */
 function watched<Tx>(store: Store<Tx>, { beforeFinish, isBroken }: { beforeFinish(): Promise<void>; isBroken(): boolean }): Store<Tx> {
   const unlessBroken = () => {
     if (isBroken()) throw new OncekeyError('store_unavailable', 'The store cannot be reached.')

@@ -13,7 +13,7 @@ async function isReceived(bench: Bench, request: Partial<Sent>, expected: Uint8A
 
 const octets = { 'content-type': 'application/octet-stream' }
 
-/** Bodies of requests: read once by the layer, and still there for the handler. */
+/** Request bodies: read once by the layer, and still available to the handler. */
 export const bodyCases: AdapterCase[] = [
   {
     name: 'body: the handler receives JSON byte for byte',
@@ -93,7 +93,7 @@ export const bodyCases: AdapterCase[] = [
       const body = '{"item":"tea"}'
       const socket = await rawConnection(bench.url)
       socket.write(rawRequest({ path: '/work', tenant: bench.tenant, key: '"key-1"', body: body.slice(0, 7), length: body.length }))
-      // Another request on another connection: by its answer the first half has arrived.
+      // Another request on another connection: its answer proves that the first half has arrived.
       assert.equal((await bench.send({ path: '/other' })).status, 201)
       socket.resetAndDestroy()
       assert.equal((await bench.send({ path: '/another' })).status, 201)

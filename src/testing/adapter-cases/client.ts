@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net'
 export interface Sent {
   readonly method: string
   readonly path: string
-  /** Null: no key at all. */
+  /** Null: no key. */
   readonly key: string | null
   readonly tenant: string
   readonly headers: Readonly<Record<string, string | string[]>>
@@ -19,7 +19,7 @@ export interface Answered {
   readonly body: Buffer
 }
 
-/** A client that shows everything and decides nothing: no redirects, no decompression, no joined headers. */
+/** A plain HTTP client: no redirects, no decompression, no joined headers. */
 export function send(url: string, { method, path, key, tenant, headers, body }: Sent): Promise<Answered> {
   return new Promise((resolve, reject) => {
     const length = typeof body === 'string' || body instanceof Uint8Array ? { 'content-length': Buffer.byteLength(body) } : {}
@@ -45,7 +45,7 @@ export function send(url: string, { method, path, key, tenant, headers, body }: 
   })
 }
 
-/** A connection for what no polite client sends. */
+/** A raw connection, for invalid requests. */
 export function rawConnection(url: string): Promise<Socket & { received(): string }> {
   const { hostname, port } = new URL(url)
   return new Promise((resolve, reject) => {

@@ -14,7 +14,7 @@ async function startSlow(bench: Bench): Promise<{ first: ReturnType<Bench['send'
   return { first, gate }
 }
 
-/** Requests that come while another one with their key is being worked on. */
+/** Requests whose key is in progress. */
 export const concurrencyCases: AdapterCase[] = [
   {
     name: 'C1, C2: tells a request in the middle of another one to come back, and when',

@@ -13,7 +13,7 @@ function failOnce(bench: Bench, how: 'answers' | 'throws'): void {
   }
 }
 
-/** What becomes of a failure, and of a store that fails. */
+/** Failures of handlers and of the store. */
 export const failureCases: AdapterCase[] = [
   {
     name: 'O1: stores and replays a 4xx of the handler',

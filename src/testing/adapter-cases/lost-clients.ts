@@ -4,14 +4,14 @@ import { rawConnection, rawRequest } from './client.js'
 
 const body = '{"item":"tea"}'
 
-/** A client that sends its request and hangs up, politely or not, as soon as the handler runs. */
+/** Sends a request and disconnects, cleanly or not, as soon as the handler runs. */
 async function hangUp(bench: Bench, how: 'end' | 'reset'): Promise<void> {
   const socket = await rawConnection(bench.url)
   socket.write(rawRequest({ path: '/work', tenant: bench.tenant, key: '"key-1"', body }))
   await eventually('the handler runs', () => bench.runs() === 1)
   if (how === 'end') socket.destroy()
   else socket.resetAndDestroy()
-  // A whole round trip of another client, so that the server has noticed.
+  // A round trip of another client, so that the server has noticed.
   await bench.send({ method: 'GET', path: '/elsewhere', body: null, headers: {} })
 }
 
@@ -78,7 +78,7 @@ export const lostClientCases: AdapterCase[] = [
       socket.write(one + one + one)
       await eventually('three answers came', () => socket.received().split('HTTP/1.1 201').length === 4)
       assert.equal(bench.runs(), 1)
-      // They run at the same time: any of them may be the one.
+      // They run concurrently: any of them may be the one.
       assert.equal(socket.received().split(/idempotent-replayed: true/i).length, 3)
       socket.destroy()
     },

@@ -3,7 +3,7 @@ import type { HandlerAnswer } from '../exercise-adapter.js'
 import { type AdapterCase, type Bench, bytes, Gate, inPieces, text } from './adapter-case.js'
 import type { Answered } from './client.js'
 
-/** Runs it once and again, and compares everything that must be the same. */
+/** Runs a request twice, and compares all that must be equal. */
 async function replaysAlike(bench: Bench, answer: HandlerAnswer | (() => HandlerAnswer), names: readonly string[] = []): Promise<Answered> {
   bench.handler = typeof answer === 'function' ? answer : () => answer
   const first = await bench.send()
@@ -21,7 +21,7 @@ const gzipped = Buffer.from('H4sIAAAAAAAAAytJTVQogWAAqj1llQsAAAA=', 'base64')
 
 const textPlain = [['content-type', 'text/plain']] as const
 
-/** Answers: stored whole, and replayed as they were. */
+/** Answers: stored in full, and replayed unchanged. */
 export const replayCases: AdapterCase[] = [
   {
     name: 'R1: replays status, body, Location, ETag, custom and repeated headers',
@@ -173,7 +173,7 @@ async function staysOpenUntilStored(bench: Bench, body: () => HandlerAnswer['bod
     complete = true
   })
   await reached.opened
-  // A whole round trip of another client: whatever was written before it has arrived.
+  // A round trip of another client: everything written before has arrived.
   assert.equal((await bench.send({ path: '/elsewhere', method: 'GET', body: null, headers: {} })).status, 200)
   assert.equal(complete, false)
   store.open()

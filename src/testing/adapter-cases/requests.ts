@@ -23,7 +23,7 @@ async function isRefused(bench: Bench, status: number, request: Partial<Sent>): 
   assert.equal(bench.runs(), runs)
 }
 
-/** Which requests are the same, and which are not ours. */
+/** Which requests are the same, and which are not protected. */
 export const requestCases: AdapterCase[] = [
   {
     name: 'K1, K2: runs once, and replays the answer',

@@ -1,4 +1,4 @@
-/** A signature that needs no secret to be kept: the cases are about what is signed, not about how well. */
+/** A signature without a secret: the cases test what is signed, not how strongly. */
 export async function signatureOf(id: string, body: Uint8Array): Promise<string> {
   const prefix = new TextEncoder().encode(`exercise ${id} `)
   const digest = await crypto.subtle.digest('SHA-256', new Uint8Array([...prefix, ...body]))

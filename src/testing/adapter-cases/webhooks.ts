@@ -3,7 +3,7 @@ import { type AdapterCase, type Bench, bytes, text } from './adapter-case.js'
 import type { Answered } from './client.js'
 import { signatureOf } from './signature.js'
 
-/** What only the raw bytes have: white space, an escape, a number that a parser would write otherwise. */
+/** Found in raw bytes only: white space, an escape, a number that a parser would rewrite. */
 const body = '{ "paid" : "\\u00e9",\r\n "cents": 1.0 }'
 
 /** A delivery as its sender makes it: no key, no tenant, and a signature over the bytes of `signed`. */

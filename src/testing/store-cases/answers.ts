@@ -19,7 +19,7 @@ const answers: Record<string, Answer> = {
   ]),
   'a decline': reply(402, { error: 'card_declined' }),
   'a large body': reply(200, new Uint8Array(300_000).fill(7)),
-  // An encrypted answer has bytes under any status: a store keeps what it is given.
+  // An encrypted answer has bytes under any status: stores keep them.
   'bytes under a status that has no body': { status: 204, headers: [['oncekey-test', '1']], body: allBytes },
 }
 

@@ -19,15 +19,15 @@ import {
 
 const request = new Uint8Array([0, 1, 2, 254, 255])
 
-/** Leaves a new key to workers. */
+/** Enqueues a new key. */
 async function enqueue(store: KeyStore, claim: KeyClaim): Promise<void> {
   assert.deepEqual(await store.keyEnqueue(claim), { kind: 'enqueued', id: keyId(claim) })
 }
 
-/** The claim of a worker: it has no request of its own, and compares nothing. */
+/** A worker's claim: without a request, and comparing nothing. */
 const worker = (claim: KeyClaim) => again(claim, { worker: true, fingerprint: null, request: null })
 
-/** Requests that are left to workers, and keys that are looked at by their ids. */
+/** Enqueued requests, and keys read by their ids. */
 export const asyncCases: StoreCase[] = [
   {
     name: 'enqueue: keeps a new key for workers: pending, never held, with its request',
@@ -126,7 +126,7 @@ export const asyncCases: StoreCase[] = [
       const claim = aClaim()
       await enqueue(store, claim)
       await store.keyRelease({ lease: (await take(store, worker(claim))).lease })
-      // It was held by now, so it is nobody's fresh enqueue any more.
+      // It was held by now, so it is no fresh enqueue.
       for (const other of [claim, again(claim)]) {
         assert.deepEqual(await store.keyEnqueue(other), { kind: 'in-progress', retryAfterMs: 0 })
         assert.equal((await store.keyClaim(other)).kind, 'in-progress')
@@ -143,7 +143,7 @@ export const asyncCases: StoreCase[] = [
       assert.deepEqual(await store.keyEnqueue(again(claim, other)), { kind: 'mismatch', part: 'body' })
       await store.keyFinish(aFinish(await take(store, worker(claim))))
       assert.deepEqual(await store.keyEnqueue(again(claim, other)), { kind: 'mismatch', part: 'body' })
-      // Its own retry, too: what it enqueued is done.
+      // Its own retry too: its enqueue is done.
       for (const retry of [claim, again(claim)]) {
         const verdict = await store.keyEnqueue(retry)
         assert.deepEqual([verdict.kind, verdict.kind === 'replay' && verdict.incarnation], ['replay', claim.owner])
@@ -204,7 +204,7 @@ export const asyncCases: StoreCase[] = [
       )
       await store.keyFinish(aFinish(await take(store, worker(claim))))
       await advance(25 * hour)
-      // And back: what was async is not, in a life that a claim begins.
+      // And back: a new life that a claim begins is not async.
       await take(store, again(claim))
       assert.equal((await store.keyRead(claim))?.async, false)
     },
@@ -265,7 +265,7 @@ export const asyncCases: StoreCase[] = [
 
       assert.equal(await store.keyReadById({ ...wanted, tenant: `${claim.tenant}2` }), undefined)
       await advance(24 * hour + second)
-      // Expired, and seen to be so until it is reaped; where keys go by themselves, gone.
+      // Shown as expired until it is reaped; in stores that expire keys, gone.
       const expired = await store.keyReadById(wanted)
       if (store.upkeep) assert.ok(expired)
       assert.ok(!expired || expired.now >= expired.record.expiresAt)

@@ -115,7 +115,7 @@ export const claimCases: StoreCase[] = [
         { tenant: `${claim.tenant}2` },
         { scope: 'orders.cancel' },
         { key: 'É' },
-        // The same letter in another normalisation form.
+        // The same letter in another Unicode normalisation form.
         { key: 'e\u0301' },
         { key: 'é ' },
         { tenant: `${claim.tenant}o`, scope: 'rders.create' },

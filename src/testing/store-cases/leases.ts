@@ -125,7 +125,7 @@ export const leaseCases: StoreCase[] = [
       const gone = await take(store, claim)
       await advance(leaseMs + 1)
       const together = await Promise.all([store.keyClaim(again(claim)), store.keyClaim(again(claim))])
-      // One of them settles the key. The other may find it locked by the first, and no claim waits for a lock.
+      // One of them settles the key. The other may find it locked, and no claim waits for a lock.
       const replays = together.filter(({ kind }) => kind !== 'in-progress')
       assert.ok(replays.length > 0, 'one of two claims settles the key')
       for (const verdict of [...replays, await store.keyClaim(again(claim))]) {
@@ -143,7 +143,7 @@ export const leaseCases: StoreCase[] = [
       const claim = aClaim({ afterFailure: 'park' })
       const gone = await take(store, claim)
       await advance(leaseMs + 1)
-      // What counts is what the holder said, not who asks.
+      // The stored `afterFailure` counts, not the claim's.
       assert.equal((await store.keyClaim(again(claim, { afterFailure: 'rerun' }))).kind, 'parked')
       assert.equal(await store.keyFinish(aFinish(gone)), 'lost')
     },

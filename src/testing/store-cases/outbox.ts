@@ -3,17 +3,17 @@ import type { JobRecord, JobSettlement, JobsTake, OutboxStore, StepStore, TakenJ
 import type { StoreHarness } from '../exercise-store.js'
 import { aClaim, leaseMs, type StoreCase, second, take as takeKey } from './store-case.js'
 
-/** What the cases need: each has job names of its own, so that they do not meet. */
+/** What the cases need: each has its own job names. */
 interface Bench {
   readonly outbox: OutboxStore
   readonly tenant: string
-  /** `bytes`: how large the payload is at the least. */
+  /** `bytes`: minimum size of the payload. */
   stage(...jobs: (Pick<JobRecord, 'group' | 'delayMs'> & { readonly n: number; readonly bytes?: number })[]): Promise<void>
   take(changes?: Partial<JobsTake>): Promise<{ readonly token: string; readonly jobs: readonly TakenJob[]; readonly numbers: number[] }>
   advance(ms: number): Promise<void> | void
 }
 
-/** Stores that cannot stage have nothing to show here. */
+/** Skipped for stores that cannot stage jobs. */
 function outboxCase<Tx>(name: string, run: (bench: Bench) => Promise<void>): StoreCase<Tx> {
   return {
     name,
@@ -51,14 +51,14 @@ const settled = (
   as: { as: 'delivered' } | { as: 'release' } | { as: 'retry'; dueInMs: number; error: string } | { as: 'dead'; error: string },
 ): { readonly jobs: readonly JobSettlement[] } => ({ jobs: jobs.map(({ tenant, id }) => ({ tenant, id, token, ...as })) })
 
-// biome-ignore lint/suspicious/noExplicitAny: the cases hold for whatever the store's transaction is.
+// biome-ignore lint/suspicious/noExplicitAny: the cases work with any transaction type.
 export const outboxCases: StoreCase<any>[] = [
   outboxCase(
     'gives a job to one of two that take at once, and to nobody else until the lease is over',
     async ({ stage, take, advance }) => {
       await stage({ n: 1 }, { n: 2 }, { n: 3, group: 'g' })
       const both = await Promise.all([take(), take()])
-      // What one of them passed over, because the other had it locked and then gave it up, is there for the next.
+      // A job that one call skipped because the other had locked and released it is left for the next call.
       const next = await take()
       assert.deepEqual([...both, next].flatMap(({ numbers }) => numbers).sort(), [1, 2, 3])
       assert.deepEqual((await take()).numbers, [])
@@ -133,7 +133,7 @@ export const outboxCases: StoreCase<any>[] = [
       assert.deepEqual(next.numbers, [2])
       assert.equal(await outbox.jobsResolve({ jobs: first.jobs, as: 'retry' }), 1)
       assert.deepEqual((await take(goOn)).numbers, [])
-      // Its holder may be gone: a lease that is over holds nothing.
+      // Its holder may be gone: an expired lease does not count.
       await advance(leaseMs + second)
       const back = await take(goOn)
       assert.deepEqual(back.numbers, [1])

@@ -38,7 +38,7 @@ export const retentionCases: StoreCase[] = [
       assert.deepEqual(await lives(), [claim.owner, claim.owner, claim.owner])
       await advance(25 * hour)
       const reborn = again(claim)
-      // A failure, and one that a later holder stored, is of the same life.
+      // A failure, stored by a later holder, belongs to the same life.
       await store.keyRelease({ lease: (await take(store, reborn)).lease })
       await store.keyFinish(aFinish(await take(store, again(claim)), { state: 'failed' }))
       assert.deepEqual(await lives(), [reborn.owner, reborn.owner, reborn.owner])
@@ -65,7 +65,7 @@ export const retentionCases: StoreCase[] = [
         await advance(25 * hour)
         if (reap) while ((await store.keyReap({ limit: 1000 })) > 0);
         const next = await take(store, again(claim))
-        // The fence is the frozen holder's own again: only the incarnation tells them apart.
+        // The fence equals the stale holder's again: only the incarnation differs.
         assert.equal(next.lease.fence, frozen.lease.fence)
         assert.equal(await store.keyFinish(aFinish(frozen)), 'lost')
         assert.equal(await store.keyRelease({ lease: frozen.lease }), 'lost')
@@ -133,7 +133,7 @@ export const retentionCases: StoreCase[] = [
         const records = await Promise.all(keys.map((key) => store.keyRead({ tenant, scope: 'orders.create', key })))
         return keys.filter((_, index) => records[index])
       }
-      // In a store whose keys go by themselves there is nothing left to reap.
+      // Stores that expire keys have nothing left to reap.
       assert.equal(await store.keyReap({ limit: 1 }), (await left()).length > 5 ? 1 : 0)
       while ((await store.keyReap({ limit: 1000 })) > 0);
       assert.deepEqual(await left(), ['processing', 'released', 'parked', 'longer', 'fresh'])

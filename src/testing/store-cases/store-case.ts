@@ -14,7 +14,7 @@ export interface StoreCase<Tx = never> {
 export const second = 1_000
 export const hour = 3_600_000
 
-/** Long enough that no machine is too slow for it; time passes by `advance()` only. */
+/** Long enough for any machine; only `advance()` moves time. */
 export const leaseMs = 600 * second
 
 /** Keys of one day, counted from creation, with a floor of one hour. */
@@ -24,7 +24,7 @@ const takeFingerprint = createFingerprinter()
 
 export const fingerprintOf = (value: unknown) => takeFingerprint({ method: 'POST', path: '/orders', value })
 
-/** A claim on a key of its own, unless told otherwise. Each call is another claimer. */
+/** A claim on its own key by default. Each call is another claimer. */
 export function aClaim(changes: Partial<KeyClaim> = {}): KeyClaim {
   return {
     tenant: `tenant-${crypto.randomUUID()}`,
@@ -48,7 +48,7 @@ export function again(claim: KeyClaim, changes: Partial<KeyClaim> = {}): KeyClai
 
 export type Execute = Extract<Verdict, { kind: 'execute' }>
 
-/** Claims a key that must be free. */
+/** Claims a free key. */
 export async function take(store: KeyStore, claim: KeyClaim): Promise<Execute> {
   const verdict = await store.keyClaim(claim)
   assert.equal(verdict.kind, 'execute')
@@ -61,7 +61,7 @@ export function aFinish({ lease }: Execute, changes: Partial<KeyFinish> = {}): K
   return { lease, state: 'complete', answer: anAnswer, retention: oneDay, ...changes }
 }
 
-/** Bytes may come back as a Buffer: what counts is what they say. */
+/** Bytes may come back as a Buffer: compare their content. */
 export function assertSameAnswer(actual: Answer | null | undefined, expected: Answer): void {
   const plain = (answer: Answer | null | undefined) => {
     assert.ok(!answer || answer.body instanceof Uint8Array, 'the body of an answer is a Uint8Array')

@@ -3,7 +3,7 @@ import type { KeyFinish, KeyStore, StepStore } from '../../core/store.js'
 import type { StoreHarness } from '../exercise-store.js'
 import { aClaim, aFinish, again, anAnswer, assertReplays, hour, leaseMs, type StoreCase, take } from './store-case.js'
 
-/** Stores without transactions have nothing to show here, and must not pretend to. */
+/** Skipped for stores without transactions, which must not pretend to have them. */
 function transactionCase<Tx>(
   name: string,
   run: (harness: Required<StoreHarness<Tx>>, store: KeyStore, steps: StepStore<Tx>) => Promise<void>,
@@ -19,13 +19,13 @@ function transactionCase<Tx>(
   }
 }
 
-/** The transaction that rolls back when the store says that the lease is lost. */
+/** A transaction that rolls back when the lease is lost. */
 async function finishOrThrow<Tx>(steps: StepStore<Tx>, finish: KeyFinish, tx: Tx): Promise<void> {
   const result = await steps.keyFinishWithin(finish, tx)
   if (result !== 'done') throw new Error(result)
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: the cases hold for whatever the store's transaction is.
+// biome-ignore lint/suspicious/noExplicitAny: the cases work with any transaction type.
 export const transactionCases: StoreCase<any>[] = [
   transactionCase("commits the answer together with the user's writes", async ({ marks }, store, steps) => {
     const claim = aClaim()
@@ -73,7 +73,7 @@ export const transactionCases: StoreCase<any>[] = [
     assert.equal(await steps.stepAdvance(first), 'done')
     assert.equal(await steps.stepAdvance(first), 'repeated')
     assert.equal(await steps.stepAdvance(second), 'done')
-    // From a point that was left behind, nothing moves and nothing is recorded.
+    // From an outdated recovery point, nothing moves and nothing is recorded.
     const late = { ...first, to: 'c', steps: [{ name: 'c', position: 2, kind: 'phase', result: null }] } as const
     assert.equal(await steps.stepAdvance(late), 'lost')
     const { steps: recorded } = await steps.stepsRead(lease)
@@ -95,7 +95,7 @@ export const transactionCases: StoreCase<any>[] = [
       await store.keyRelease({ lease: first.lease, steps: [call('a', 0), call('b', 1)] })
       const second = await take(store, again(claim))
       assert.equal(second.recoveryPoint, 'b')
-      // Without steps it stays where it was.
+      // Without steps it stays unchanged.
       await store.keyRelease({ lease: second.lease })
       const third = await take(store, again(claim))
       assert.equal(third.recoveryPoint, 'b')

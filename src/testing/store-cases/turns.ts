@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import type { TurnStore } from '../../core/store.js'
 import { type StoreCase, second } from './store-case.js'
 
-/** A store that knows no turns has nothing to show. */
+/** Skipped for stores without turns. */
 function turnCase(name: string, run: (harness: { turns: TurnStore; name: string; advance: (ms: number) => unknown }) => Promise<void>) {
   return {
     name,

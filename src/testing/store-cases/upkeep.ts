@@ -15,7 +15,7 @@ import {
   take,
 } from './store-case.js'
 
-/** A store without upkeep of its own looks after itself: there is nothing to show. */
+/** Skipped for stores without upkeep. */
 function upkeepCase(
   name: string,
   run: (harness: { store: Store; upkeep: UpkeepStore; advance: (ms: number) => unknown }) => Promise<void>,
@@ -31,7 +31,7 @@ function upkeepCase(
 const turnMs = 60 * second
 const holder = crypto.randomUUID()
 
-/** Sweeps until there is nothing left to look at, and says what became of the keys of this tenant. */
+/** Sweeps until nothing is left, and returns what became of this tenant's keys. */
 async function sweep(upkeep: UpkeepStore, tenant: string, limit = 100): Promise<EndedKey[]> {
   const ended: EndedKey[] = []
   for (let after: string | undefined; ; ) {
@@ -147,7 +147,7 @@ export const upkeepCases: StoreCase[] = [
   upkeepCase('finds every key that is stuck among many that are not, page by page', async ({ store, upkeep, advance }) => {
     const tenant = `tenant-${crypto.randomUUID()}`
     const held: Execute[] = []
-    // One after the other, so that each is due at a moment of its own: those of one moment are one page.
+    // One after the other, so that due times differ: equal ones form one page.
     for (let number = 0; number < 30; number += 1) held.push(await take(store, aClaim({ tenant, key: `key-${number}` })))
     await Promise.all(held.filter((_, number) => number % 3 > 0).map((one) => store.keyFinish(aFinish(one))))
     await advance(leaseMs + second)

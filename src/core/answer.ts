@@ -55,7 +55,7 @@ export function bodyOf<R extends Answer>(answer: R): BodyOf<R> {
     throw new OncekeyError(
       'answer_body_omitted',
       `The answer's body of ${answer.omittedBytes} bytes was over maxAnswerBytes, or redact failed on it, and was not kept. ` +
-        'Raise the cap, mend redact, or answer with a reference to the result instead of the result.',
+        'Raise the cap, fix redact, or answer with a reference to the result.',
     )
   }
   if (answer.body.length === 0) return undefined as BodyOf<R>
@@ -79,9 +79,9 @@ function problemOf(answer: unknown): string | null {
   if (typeof answer !== 'object' || answer === null) return `it is ${answer === null ? 'null' : typeof answer}, not an answer`
   const { status, headers, body, omittedBytes } = answer as Partial<Answer>
   if (!Number.isInteger(status) || (status as number) < 200 || (status as number) > 599)
-    return `its status is ${String(status)}, not 200 to 599`
+    return `the status must be an integer from 200 to 599, got ${shown(status)}`
   if (!(body instanceof Uint8Array)) return 'its body is not a Uint8Array'
-  if (!Array.isArray(headers)) return 'its headers are not a list of pairs'
+  if (!Array.isArray(headers)) return 'its headers are not an array of pairs'
   if (omittedBytes !== undefined && !(Number.isSafeInteger(omittedBytes) && omittedBytes >= 0)) return 'its omittedBytes is not a size'
   if (body.length > 0 && bodiless.has(status as number)) return `a ${status} has no body`
   for (const pair of headers) {
@@ -98,6 +98,9 @@ function headerProblem(pair: unknown): string | null {
   if (!isHeaderName(name)) return `${nameOf(name)} is not a header name`
   return typeof value === 'string' && headerValue.test(value) ? null : `the value of header ${name} cannot be sent`
 }
+
+/** For an error message: `'201'` is not 201. */
+const shown = (value: unknown) => (typeof value === 'string' ? `the string ${JSON.stringify(value)}` : String(value))
 
 const bodiless = new Set([204, 205, 304])
 

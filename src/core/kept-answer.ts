@@ -56,7 +56,7 @@ export function answerKeeper({ maxAnswerBytes, neverStore = [], redact }: KeepOp
   const unwanted = new Set([...neverReplayed, ...checkNames(neverStore)])
   if (unwanted.has(originalRequest)) unwanted.add(requestId)
   if (redact !== undefined && typeof redact !== 'function') {
-    throw new OncekeyError('option_invalid', 'redact is a function that takes an answer and returns the one to keep.')
+    throw new OncekeyError('option_invalid', 'redact must be a function that takes an answer and returns the one to store.')
   }
 
   return function keep(answer: Answer, redactionFailed: (error: unknown) => void = () => {}): Answer {
@@ -107,7 +107,7 @@ export function answerKeeper({ maxAnswerBytes, neverStore = [], redact }: KeepOp
 
 function checkNames(names: readonly string[]): string[] {
   if (!Array.isArray(names) || !names.every(isHeaderName)) {
-    throw new OncekeyError('option_invalid', `neverStore is a list of header names, such as ['x-session-token'].`)
+    throw new OncekeyError('option_invalid', `neverStore must be an array of header names, such as ['x-session-token'].`)
   }
   return names.map((name) => name.toLowerCase())
 }

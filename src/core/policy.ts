@@ -83,7 +83,7 @@ export function scopeOf(policy: ScopePolicy, endpoint: { method: string; path: s
   if (policy === 'tenant') return '*'
   if (policy === 'endpoint') return endpointScope(endpoint.method.toUpperCase(), endpoint.path)
   if (typeof policy === 'object' && typeof policy?.name === 'string') return checkName('option_invalid', 'name of the scope', policy.name)
-  throw new OncekeyError('option_invalid', `scope is ${String(policy)}: it is 'endpoint', 'tenant' or { name: 'your.operation' }.`)
+  throw new OncekeyError('option_invalid', `scope is ${String(policy)}: it must be 'endpoint', 'tenant' or { name: 'your.operation' }.`)
 }
 
 /** A path too long for a scope is replaced by its digest. */

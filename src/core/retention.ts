@@ -31,7 +31,7 @@ export interface ResolvedRetention {
 export function resolveRetention(option: Retention, floor: Duration): ResolvedRetention {
   const wanted = typeof option === 'object' && option !== null ? option : { for: option, from: 'creation' as const }
   if (wanted.from !== 'creation' && wanted.from !== 'completion') {
-    throw new OncekeyError('option_invalid', `retention.from is ${String(wanted.from)}: it is 'creation' or 'completion'.`)
+    throw new OncekeyError('option_invalid', `retention.from is ${String(wanted.from)}: it must be 'creation' or 'completion'.`)
   }
   const ms = wanted.for === 'forever' ? Number.POSITIVE_INFINITY : durationMs(wanted.for, 'retention')
   return { ms, from: wanted.from, floorMs: Math.min(ms, durationMs(floor, 'retentionFloor')) }

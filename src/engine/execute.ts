@@ -79,16 +79,16 @@ function claimOf(parts: EngineParts, options: ExecuteOptions, policy: Policy, fi
 
 function checkOptions({ afterFailure, request, fingerprint }: ExecuteOptions): void {
   if (fingerprint !== false && (typeof fingerprint !== 'object' || fingerprint === null)) {
-    throw new OncekeyError('option_invalid', 'fingerprint says what the request asks for: pass its parts, or false to compare nothing.')
+    throw new OncekeyError('option_invalid', 'fingerprint must be the parts of the request, or false to compare nothing.')
   }
   if (afterFailure !== 'rerun' && afterFailure !== 'store' && afterFailure !== 'park') {
     throw new OncekeyError(
       'option_invalid',
-      `afterFailure is ${String(afterFailure)}: say 'rerun' if the work may run again after a crash, 'store' to replay the failure, ` +
-        `or 'park' to stop the key for a person.`,
+      `afterFailure is ${String(afterFailure)}: pass 'rerun' if the work may run again after a crash, 'store' to replay the failure, ` +
+        `or 'park' to stop the key for an operator.`,
     )
   }
   if (request !== undefined && !(request instanceof Uint8Array)) {
-    throw new OncekeyError('option_invalid', 'request is kept as bytes: pass a Uint8Array.')
+    throw new OncekeyError('option_invalid', 'request must be a Uint8Array.')
   }
 }

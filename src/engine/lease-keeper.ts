@@ -221,7 +221,7 @@ export class LeaseKeeper {
     if (held.standing !== 'held') return
     if (now >= held.since + held.maxRunMs) {
       held.standing = 'expired'
-      const message = `The work ran longer than maxRun (${held.maxRunMs} ms): its key is no longer kept, and others may take it over.`
+      const message = `The work ran longer than maxRun (${held.maxRunMs} ms): its lease is no longer renewed, and others may take the key over.`
       this.#tellToStop(held, 'max-run-exceeded', new OncekeyError('max_run_exceeded', message))
     } else if (now >= held.confirmedUntil && !held.isAborted) {
       const message = 'No heartbeat was confirmed in time, so another holder may have the key: stop before the next side effect.'
@@ -273,6 +273,6 @@ export class LeaseKeeper {
 export function leaseLost(): OncekeyError {
   return new OncekeyError(
     'lease_lost',
-    'Another holder has taken this key over, so nothing of this attempt was stored. Ask again for its answer.',
+    'Another holder has taken this key over, so nothing of this attempt was stored. Retry to get the answer.',
   )
 }

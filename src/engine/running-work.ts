@@ -75,8 +75,8 @@ export class RunningWork {
 const takenBack = () =>
   new OncekeyError(
     'lease_lost',
-    'This process is stopping, and the work was not done in time: its key was given back. Ask again for its answer.',
+    'This process is stopping, and the work was not done in time: its key was released. Retry to get the answer.',
   )
 
 export const shuttingDown = () =>
-  new OncekeyError('shutting_down', 'This process is stopping, and takes no new work: send the same request again, to another one.')
+  new OncekeyError('shutting_down', 'This process is stopping and takes no new work: retry the same request on another one.')

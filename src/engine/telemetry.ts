@@ -17,7 +17,10 @@ export interface Telemetry {
 
 export function checkTelemetry(telemetry: Telemetry): void {
   if (typeof telemetry.onEvent === 'function' && typeof telemetry.span === 'function') return
-  throw new OncekeyError('option_invalid', 'telemetry has onEvent() and span(): pass what telemetry() of oncekey/opentelemetry returns.')
+  throw new OncekeyError(
+    'option_invalid',
+    'telemetry must have onEvent() and span(): pass what telemetry() of oncekey/opentelemetry returns.',
+  )
 }
 
 export type Span = <T>(name: string, attributes: SpanAttributes, work: () => Promise<T>) => Promise<T>

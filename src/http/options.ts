@@ -132,7 +132,7 @@ export function resolveHttpOptions<Native>(
   const key = typeof source === 'object' && source.kind === 'header' ? { syntax: profile.keySyntax ?? 'lenient', ...source } : source
   oneOf('whenInProgress', whenInProgress, ['conflict', 'wait', 'accepted'])
   oneOf('fingerprint', fingerprint, ['raw', 'parsed'])
-  if (!Number.isInteger(maxBodyBytes) || maxBodyBytes < 0) throw invalid('maxBodyBytes', maxBodyBytes, 'a whole number of bytes')
+  if (!Number.isInteger(maxBodyBytes) || maxBodyBytes < 0) throw invalid('maxBodyBytes', maxBodyBytes, 'an integer of at least 0')
   checkFlag('required', options.required)
   const waitMs = durationMs(wait, 'wait')
   return {
@@ -195,9 +195,12 @@ export function checkFunction(name: string, value: unknown): void {
 export function checkMethods(methods: unknown): void {
   const isMethod = (method: unknown) => typeof method === 'string' && method !== ''
   if (Array.isArray(methods) && methods.every(isMethod)) return
-  throw invalid('methods', methods, "a list of methods, such as ['POST', 'PUT']")
+  throw invalid('methods', methods, "an array of HTTP method names, such as ['POST', 'PUT']")
 }
 
 function invalid(name: string, value: unknown, expected: string): OncekeyError {
-  return new OncekeyError('option_invalid', `${name} is ${typeof value === 'function' ? 'a function' : String(value)}: it is ${expected}.`)
+  return new OncekeyError(
+    'option_invalid',
+    `${name} is ${typeof value === 'function' ? 'a function' : String(value)}: it must be ${expected}.`,
+  )
 }

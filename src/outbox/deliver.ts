@@ -49,7 +49,7 @@ export function deliver(sink: Sink, jobs: readonly Job[], timeoutMs: number, clo
 function deliveriesOf(sink: Sink, jobs: readonly Job[], answered: unknown): readonly Delivery[] {
   if (!Array.isArray(answered)) return jobs.map(() => wrong(sink))
   if (answered.length === jobs.length) return answered.map((each) => deliveryOf(sink, each))
-  const error = new TypeError(`The sink ${sink.name} must say for each of ${jobs.length} jobs what became of it.`)
+  const error = new TypeError(`The sink ${sink.name} must return a result for each of ${jobs.length} jobs.`)
   return jobs.map(() => ({ error }))
 }
 
@@ -72,6 +72,6 @@ function deliveryOf(sink: Sink, answered: unknown): Delivery {
 
 /** Final: every attempt would end like this, perhaps after a delivery. An operator has to look. */
 const wrong = ({ name }: Sink): Delivery => ({
-  error: new TypeError(`The sink ${name} must answer with a list that has 'delivered' or { error } for each job, and no error is null.`),
+  error: new TypeError(`The sink ${name} must return an array with 'delivered' or { error } for each job, and error must not be null.`),
   final: true,
 })

@@ -117,9 +117,9 @@ function plainly(settlement: JobSettlement): JobSettlement | undefined {
 }
 
 const leaseLost = () =>
-  new OncekeyError('lease_lost', 'Another relay has the job by now, or it is gone: what became of this delivery was not stored.')
+  new OncekeyError('lease_lost', 'Another relay has the job by now, or it is gone: the result of this delivery was not stored.')
 const stayedLocked = () =>
   new OncekeyError(
     'lease_lost',
-    'Another session kept the row of the job locked until the lease was over: what became of this delivery was not stored.',
+    'Another session kept the row of the job locked until the lease was over: the result of this delivery was not stored.',
   )

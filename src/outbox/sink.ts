@@ -39,4 +39,4 @@ export interface Sink {
 }
 
 /** Foreign code may throw `undefined` or null. */
-export const notDelivered = (error: unknown): Delivery => ({ error: error ?? new Error('The delivery failed, and did not say why.') })
+export const notDelivered = (error: unknown): Delivery => ({ error: error ?? new Error('The delivery failed without an error.') })

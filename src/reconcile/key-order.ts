@@ -15,7 +15,10 @@ export function keyOrder<Key extends ReconcileKey>(order: KeyOrder<Key>): Compar
   if (typeof order === 'function') return checked(order)
   if (order === 'bytes') return byValue(byUtf8Bytes) as CompareKeys<ReconcileKey>
   if (order === 'code-units') return byValue(byCodeUnits) as CompareKeys<ReconcileKey>
-  throw new OncekeyError('option_invalid', `order is ${String(order)}: it is 'bytes', 'code-units' or a function that compares two keys.`)
+  throw new OncekeyError(
+    'option_invalid',
+    `order is ${String(order)}: it must be 'bytes', 'code-units' or a function that compares two keys.`,
+  )
 }
 
 /** A comparison that returns NaN or undefined would make all keys equal. */
@@ -25,7 +28,7 @@ function checked<Key extends ReconcileKey>(order: CompareKeys<Key>): CompareKeys
     if (typeof result === 'number' && !Number.isNaN(result)) return result
     throw new OncekeyError(
       'option_invalid',
-      `order says ${String(result)} of ${shownKey(one)} and ${shownKey(other)}: it has to give a number.`,
+      `order returned ${String(result)} for ${shownKey(one)} and ${shownKey(other)}: it must return a number.`,
     )
   }
 }

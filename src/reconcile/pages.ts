@@ -23,7 +23,7 @@ export async function* pages<Item, Cursor>(
     yield* items
     if (next === undefined || next === null) return
     if (next === cursor) {
-      throw new OncekeyError('option_invalid', `pages() was told to go on at ${String(next)}, where it came from: it would never end.`)
+      throw new OncekeyError('option_invalid', `pages() got ${String(next)} as the next cursor twice in a row: it would never end.`)
     }
     cursor = next
   }

@@ -199,7 +199,7 @@ function interrupter(signal: AbortSignal | undefined) {
 
 function checkedStream<Item>(name: 'local' | 'foreign', stream: Stream<Item>): Stream<Item> {
   if (typeof stream === 'object' && stream !== null && (Symbol.asyncIterator in stream || Symbol.iterator in stream)) return stream
-  throw new OncekeyError('option_invalid', `${name} is not a stream: give an async iterable, such as pages(…), or a list.`)
+  throw new OncekeyError('option_invalid', `${name} is not a stream: pass an async iterable, such as pages(…), or an array.`)
 }
 
 /** An option as two functions. */
@@ -209,7 +209,7 @@ export function forBoth<Local, Foreign, Result>(
 ): { local: (item: Local) => Result; foreign: (item: Foreign) => Result } {
   if (typeof given === 'function') return { local: given, foreign: given }
   if (typeof given?.local === 'function' && typeof given.foreign === 'function') return given
-  throw new OncekeyError('option_invalid', `${name} is a function of an item, or { local, foreign } with one for each side.`)
+  throw new OncekeyError('option_invalid', `${name} must be a function of an item, or { local, foreign } with one for each side.`)
 }
 
 function checkedFields<Compare>(compare: Readonly<Record<string, Compare>>): (readonly [string, Compare])[] {
@@ -218,12 +218,12 @@ function checkedFields<Compare>(compare: Readonly<Record<string, Compare>>): (re
   if (typeof compare === 'object' && compare !== null && fields.every(([, agree]) => typeof agree === 'function')) return fields
   throw new OncekeyError(
     'option_invalid',
-    'compare has a function for each name: { amount: (local, foreign) => local.amount === foreign.amount }.',
+    'compare must have a function for each name: { amount: (local, foreign) => local.amount === foreign.amount }.',
   )
 }
 
 /** A promise, as from an async function, would be truthy. */
 function yesOrNo(name: string, word: unknown): boolean {
   if (typeof word === 'boolean') return word
-  throw new OncekeyError('option_invalid', `${name} says ${String(word)}: it has to say true or false, at once.`)
+  throw new OncekeyError('option_invalid', `${name} returned ${String(word)}: it must return true or false, synchronously.`)
 }

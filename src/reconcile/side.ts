@@ -71,7 +71,7 @@ export class Side<Item, Key extends ReconcileKey> {
     if (!isKey) {
       throw new OncekeyError(
         'reconcile_key_invalid',
-        `Item ${this.read + 1} of the ${name} stream has the key ${shownKey(key)}: a key is a text, a finite number or a bigint.`,
+        `Item ${this.read + 1} of the ${name} stream has the key ${shownKey(key)}: a key must be a string, a finite number or a bigint.`,
       )
     }
     if (this.current === undefined) return
@@ -81,13 +81,13 @@ export class Side<Item, Key extends ReconcileKey> {
       throw new OncekeyError(
         'reconcile_key_repeated',
         `The ${name} stream has ${shownKey(this.current.key)} and then ${shownKey(key)}, which is the same key: ` +
-          'give each item a key of its own, or add up those that belong together.',
+          'give each item its own key, or merge those that belong together.',
       )
     }
     throw new OncekeyError(
       'reconcile_unsorted',
       `The ${name} stream is not in order: ${shownKey(this.current.key)} came before ${shownKey(key)}. Sort texts by their bytes ` +
-        '(order by … collate "C" in Postgres, LC_ALL=C sort in a shell), make numbers of keys that are (BigInt(row.id)), or say what the order is.',
+        '(order by … collate "C" in Postgres, LC_ALL=C sort in a shell), convert numeric keys (BigInt(row.id)), or pass the order.',
     )
   }
 }

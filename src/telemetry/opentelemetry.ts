@@ -113,5 +113,5 @@ function recorder({ metrics }: Api, outboxLagMs: TelemetryOptions['outboxLagMs']
 function checkOptions(scopeName: unknown, keys: unknown, outboxLagMs: unknown): void {
   const functions = [scopeName, outboxLagMs].every((option) => option === undefined || typeof option === 'function')
   if (functions && typeof keys === 'boolean') return
-  throw new OncekeyError('option_invalid', 'telemetry() takes functions as scopeName and outboxLagMs, and true or false as keys.')
+  throw new OncekeyError('option_invalid', 'telemetry() needs functions as scopeName and outboxLagMs, and a boolean as keys.')
 }

@@ -19,10 +19,10 @@ export function workerParts<Tx>(once: Once<Tx>, name: string): Pick<ServiceParts
 export function upkeepOf<Tx>(once: Once<Tx>, name: string): UpkeepStore {
   const { upkeep } = once.internals.parts.store
   if (upkeep) return upkeep
-  throw new OncekeyError('upkeep_unsupported', `This store looks after its keys by itself: it needs no ${name}().`)
+  throw new OncekeyError('upkeep_unsupported', `This store maintains its keys itself: it needs no ${name}().`)
 }
 
 export function checkCount(name: string, value: number): void {
   if (Number.isInteger(value) && value > 0) return
-  throw new OncekeyError('option_invalid', `${name} is ${String(value)}: it is a whole number from 1 on.`)
+  throw new OncekeyError('option_invalid', `${name} is ${String(value)}: it must be a positive integer.`)
 }

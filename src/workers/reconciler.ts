@@ -84,8 +84,7 @@ export function reconciler<Tx, Local, Foreign, Key extends ReconcileKey>(
   const { clock } = parts
   const { store, reportWorker } = once.internals.parts
   const { turns } = store
-  if (!turns)
-    throw new OncekeyError('turns_unsupported', 'This store knows no turns, so every process would reconcile: use postgresStore().')
+  if (!turns) throw new OncekeyError('turns_unsupported', 'This store has no turns, so every process would reconcile: use postgresStore().')
   const everyMs = durationMs(every, 'every')
   const graceMs = durationMs(grace, 'grace')
   const turnMs = durationMs(turnLength, 'turn')
@@ -135,7 +134,7 @@ export function reconciler<Tx, Local, Foreign, Key extends ReconcileKey>(
   /** What may end a round early, as one signal. */
   function roundOf(turn: HeldTurn, stopping: AbortSignal): { readonly signal: AbortSignal; over(): void } {
     const ending = new AbortController()
-    const tooLong = new OncekeyError('max_run_exceeded', `The round of ${name} took longer than maxRound: raise it, or see what hangs.`)
+    const tooLong = new OncekeyError('max_run_exceeded', `The round of ${name} took longer than maxRound: raise it, or find what hangs.`)
     const cancel = clock.schedule(() => ending.abort(tooLong), maxRoundMs, { background: true })
     const sources = [stopping, turn.signal].map((source) => {
       const follow = () => ending.abort(source.reason)
@@ -189,7 +188,7 @@ function settledIf<Local, Foreign>(
   const isSettled = (moment: Date | number) => {
     const ms = Number(moment)
     if ((typeof moment === 'number' || moment instanceof Date) && !Number.isNaN(ms)) return ms < settledBefore
-    throw new OncekeyError('option_invalid', `changedAt says ${String(moment)}: it is a Date, or milliseconds since the epoch.`)
+    throw new OncekeyError('option_invalid', `changedAt says ${String(moment)}: it must return a Date, or milliseconds since the epoch.`)
   }
   const { local, foreign } = forBoth('changedAt', changedAt)
   return { local: (item) => isSettled(local(item)), foreign: (item) => isSettled(foreign(item)) }
@@ -219,15 +218,16 @@ function countsOf(summary: ReconcileSummary | undefined): Counts {
 
 function checkName(name: unknown): void {
   if (typeof name === 'string' && /^[\w.:-]{1,100}$/.test(name)) return
-  throw new OncekeyError('option_invalid', `name is ${String(name)}: it is a word of up to 100 letters, digits, dots, colons, _ and -.`)
+  throw new OncekeyError('option_invalid', `name is ${String(name)}: it must be up to 100 letters, digits, dots, colons, _ and -.`)
 }
 
 function checkFunctions(options: object): void {
   const { local, foreign, onDifference, onReport } = options as Record<string, unknown>
   for (const [name, given] of Object.entries({ local, foreign })) {
-    if (typeof given !== 'function') throw new OncekeyError('option_invalid', `${name} is a function of the round that gives a new stream.`)
+    if (typeof given !== 'function')
+      throw new OncekeyError('option_invalid', `${name} must be a function that returns a new stream for each round.`)
   }
   for (const [name, given] of Object.entries({ onDifference, onReport })) {
-    if (given !== undefined && typeof given !== 'function') throw new OncekeyError('option_invalid', `${name} is a function.`)
+    if (given !== undefined && typeof given !== 'function') throw new OncekeyError('option_invalid', `${name} must be a function.`)
   }
 }

@@ -223,15 +223,15 @@ function resolved({
   if (batch < 2)
     throw new OncekeyError(
       'option_invalid',
-      'batch is 1: it is a whole number from 2 on, so that grouped and other jobs both have a share.',
+      'batch is 1: it must be an integer of at least 2, so that grouped and other jobs both have a share.',
     )
   if (afterDead !== 'hold' && afterDead !== 'go-on') {
-    throw new OncekeyError('option_invalid', `afterDead is ${String(afterDead)}: it is 'hold' or 'go-on'.`)
+    throw new OncekeyError('option_invalid', `afterDead is ${String(afterDead)}: it must be 'hold' or 'go-on'.`)
   }
   const leaseMs = durationMs(lease, 'lease')
   const timeoutMs = options.timeout === undefined ? leaseMs / 2 : durationMs(options.timeout, 'timeout')
   if (timeoutMs > leaseMs / 2) {
-    throw new OncekeyError('option_invalid', `timeout is ${timeoutMs} ms: it is at most half the lease, which is ${leaseMs} ms.`)
+    throw new OncekeyError('option_invalid', `timeout is ${timeoutMs} ms: it must be at most half the lease, which is ${leaseMs} ms.`)
   }
   const heldByDead = afterDead === 'hold'
   return { batch, maxBytes, concurrency, maxAttempts, everyMs: durationMs(every, 'every'), leaseMs, timeoutMs, heldByDead }

@@ -67,7 +67,7 @@ export async function takeTurn({ turns, clock, random, name, turnMs, early }: Tu
   function giveUp(): void {
     stop()
     lost.abort(
-      new OncekeyError('turn_lost', `The turn of ${name} was not renewed in time: another process may have it. The round was given up.`),
+      new OncekeyError('turn_lost', `The turn of ${name} was not renewed in time: another process may have it. The round was abandoned.`),
     )
   }
 

@@ -231,7 +231,7 @@ test('gives up at once what a sink answers wrongly, because it may be delivered 
   }
   await stage(...Object.keys(wrong).map((name) => ({ name })))
   expect(await relay(once, { sinks: named(wrong) }).runOnce()).toEqual({ ...nothing, dead: 3 })
-  for (const { last_error } of await rows()) expect(last_error).toContain(`must answer with a list that has 'delivered' or { error }`)
+  for (const { last_error } of await rows()) expect(last_error).toContain(`must return an array with 'delivered' or { error }`)
 })
 
 test('takes what a function returns as delivered, whatever it is, unless it says that it failed', async () => {

@@ -179,6 +179,6 @@ test('refuses options that cannot work', () => {
   expect(() => create({ timeout: '0ms' })).toThrow('timeout')
   expect(() => create({ keepFor: 0 })).toThrow('keepFor')
   expect(() => create({ maxAnswerBytes: -1 })).toThrow('maxAnswerBytes')
-  expect(() => create({}, memoryStore())).toThrow('redisFilter stands in front of a durable store')
-  expect(() => create({}, redisStore(connection))).toThrow('redisFilter stands in front of a durable store')
+  expect(() => create({}, memoryStore())).toThrow('redisFilter needs a durable store')
+  expect(() => create({}, redisStore(connection))).toThrow('redisFilter needs a durable store')
 })

@@ -52,7 +52,10 @@ function begun({ body, value }: BodyOrValue, mediaType: string, excluded: Exclud
   if (value !== undefined) return new JsonBody(Buffer.from(jsonText(value, notJson)), excluded)
   if (body === undefined) return none
   if (typeof body !== 'string' && !(body instanceof Uint8Array)) {
-    throw new OncekeyError('fingerprint_input_invalid', 'The body to fingerprint is a text or a Uint8Array; pass a parsed one as `value`.')
+    throw new OncekeyError(
+      'fingerprint_input_invalid',
+      'The body to fingerprint must be a string or a Uint8Array; pass a parsed one as `value`.',
+    )
   }
   if (body.length === 0) return none
   // UTF-8 would make the same bytes of different lone surrogates.

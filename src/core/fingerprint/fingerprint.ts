@@ -60,7 +60,7 @@ export function createFingerprinter(
   versions: ReadonlyMap<number, FingerprintVersion> = knownVersions,
 ): Fingerprinter {
   const exclusions = { body: excludedMembers(checkPointers(exclude.body ?? [])), query: exclude.query ?? [] }
-  if (!Array.isArray(exclusions.query)) throw new OncekeyError('option_invalid', 'exclude.query is a list of parameter names.')
+  if (!Array.isArray(exclusions.query)) throw new OncekeyError('option_invalid', 'exclude.query must be an array of parameter names.')
   const settingsBySecret = new Map<string, FingerprintSettings & { readonly id: Uint8Array }>()
   for (const [id, secret] of [[hex(noSecretId), null] as const, ...secretRing(secrets)]) {
     settingsBySecret.set(id, { id: Buffer.from(id, 'hex'), secret, exclusions, known: new Map() })

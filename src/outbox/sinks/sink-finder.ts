@@ -19,7 +19,7 @@ export function sinkFinder({
   const byName = new Map(Object.entries(sinks).map(([name, each]) => [name, sinkOf(each, name)]))
   const other = sink === undefined ? undefined : sinkOf(sink, 'sink')
   if (!other && byName.size === 0) {
-    throw new OncekeyError('option_invalid', 'relay() needs a sink, or sinks by the names of their jobs: where should jobs go?')
+    throw new OncekeyError('option_invalid', 'relay() needs a sink, or sinks by the names of their jobs: pass sink or sinks.')
   }
   return {
     names: other ? undefined : [...byName.keys()],
@@ -35,6 +35,6 @@ function sinkOf(given: Sink | JobFunction, what: string): Sink {
   if (typeof given?.deliver === 'function' && typeof given.name === 'string' && isSized) return given
   throw new OncekeyError(
     'option_invalid',
-    `The sink of ${what} has a name, deliver() and perhaps a maxBatch from 1 on; or it is a function.`,
+    `The sink of ${what} must be a function, or have a name, deliver() and optionally a positive maxBatch.`,
   )
 }

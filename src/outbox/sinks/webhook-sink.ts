@@ -36,7 +36,7 @@ export function webhookSink(options: WebhookSinkOptions): Sink {
   const common = checkedHeaders(options.headers)
   const timeoutMs = durationMs(timeout, 'timeout')
   if (signer !== undefined && typeof signer.sign !== 'function') {
-    throw new OncekeyError('option_invalid', 'signer has sign(): pass `new Webhook(secret)` of the standardwebhooks package.')
+    throw new OncekeyError('option_invalid', 'signer must have sign(): pass `new Webhook(secret)` of the standardwebhooks package.')
   }
 
   async function post(job: Job, signal: AbortSignal): Promise<Delivery> {

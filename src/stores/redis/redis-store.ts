@@ -104,5 +104,5 @@ const reasonField = (reason: string | undefined) => (reason === undefined ? [] :
 
 export function checkPrefix(prefix: unknown): void {
   if (typeof prefix === 'string' && prefix.length > 0 && prefix.length <= 255) return
-  throw new OncekeyError('option_invalid', `prefix is ${JSON.stringify(prefix)}: it is a text of 1 to 255 characters.`)
+  throw new OncekeyError('option_invalid', `prefix is ${JSON.stringify(prefix)}: it must be a string of 1 to 255 characters.`)
 }

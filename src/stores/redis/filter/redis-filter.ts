@@ -258,10 +258,10 @@ const leaseName = ({ id, incarnation, fence }: Lease) => `${id}:${incarnation}:$
 
 function checkSize(maxAnswerBytes: unknown): void {
   if (Number.isInteger(maxAnswerBytes) && (maxAnswerBytes as number) >= 0) return
-  throw new OncekeyError('option_invalid', `maxAnswerBytes is ${String(maxAnswerBytes)}: it is a whole number from 0 on.`)
+  throw new OncekeyError('option_invalid', `maxAnswerBytes is ${String(maxAnswerBytes)}: it must be an integer of at least 0.`)
 }
 
 function checkStore(store: Pick<Store, 'durability'>): void {
   if (store?.durability === 'durable') return
-  throw new OncekeyError('option_invalid', 'redisFilter stands in front of a durable store: postgresStore(…) of oncekey/postgres.')
+  throw new OncekeyError('option_invalid', 'redisFilter needs a durable store: postgresStore(…) of oncekey/postgres.')
 }

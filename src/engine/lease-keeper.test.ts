@@ -138,6 +138,17 @@ describe('LeaseKeeper', () => {
     expect(events).toEqual([{ key: 'long', type: 'max-run-exceeded' }])
   })
 
+  test('sends no heartbeat at the end of maxRun, although its timer fires a little early', async () => {
+    const manual = manualClock()
+    const early: Clock = { ...manual, schedule: (task, delayMs, options) => manual.schedule(task, Math.max(0, delayMs - 0.9), options) }
+    const { hold, beats, events } = setup(renewAll, early)
+    hold('a', { leaseMs: 600 * second, maxRunMs: 5 * second })
+    manual.advance(5 * second - 0.9)
+    await turn()
+    expect(events).toEqual([{ key: 'a', type: 'max-run-exceeded' }])
+    expect(beats).toEqual([])
+  })
+
   test('counts maxRun from the claim', async () => {
     const { hold, pass, clock } = setup()
     const { signal } = hold('a', { since: clock.monotonic() - 2 * second, maxRunMs: 4 * second })

@@ -142,6 +142,9 @@ class Held implements Holding {
 /** A lease is renewed three times before it expires: one heartbeat may fail. */
 const beatsPerLease = 3
 
+/** A timer may fire so much early. At the end of `maxRun` another heartbeat would renew the lease once more. */
+const timerMs = 1
+
 export interface LeaseKeeperParts extends PatienceParts {
   readonly store: Pick<KeyStore, 'keyHeartbeat'>
   readonly report: Report
@@ -219,7 +222,7 @@ export class LeaseKeeper {
 
   #watch(held: Held, now: number): void {
     if (held.standing !== 'held') return
-    if (now >= held.since + held.maxRunMs) {
+    if (now + timerMs >= held.since + held.maxRunMs) {
       held.standing = 'expired'
       const message = `The work ran longer than maxRun (${held.maxRunMs} ms): its lease is no longer renewed, and others may take the key over.`
       this.#tellToStop(held, 'max-run-exceeded', new OncekeyError('max_run_exceeded', message))

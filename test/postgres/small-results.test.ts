@@ -104,6 +104,22 @@ test('replays of a batch share one statement while they are small, and a second 
   expect(heaviest()).toBeLessThanOrEqual(most)
 })
 
+test('replays of a batch with long names return no more than others', async () => {
+  const name = (index: number) => `${index} `.padEnd(255, 'n')
+  const long = await Promise.all(
+    Array.from({ length: 120 }, async (_, index) => {
+      const claim = aClaim({ tenant: name(0), scope: name(1), key: name(index) })
+      const writer = postgresStore(fromPg(database.pool))
+      await writer.keyFinish(aFinish(await take(writer, claim), { answer: answerOf(10) }))
+      return claim
+    }),
+  )
+  const { store, heaviest } = setup()
+  const replays = await Promise.all(long.map((claim) => store.keyClaim(again(claim))))
+  expect(replays.every(({ kind }) => kind === 'replay')).toBe(true)
+  expect(heaviest()).toBeLessThanOrEqual(most)
+})
+
 test('no more than 64 MiB of answers are read at the same time', async () => {
   const bytes = 5_000_000
   const claim = await answered(bytes)

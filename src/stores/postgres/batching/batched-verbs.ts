@@ -2,7 +2,7 @@ import { OncekeyError } from '../../../core/errors.js'
 import type { KeyRecord } from '../../../core/record.js'
 import type { AdvanceResult, KeyClaim, KeyFinish, KeyRelease, Store } from '../../../core/store.js'
 import type { Bounded } from '../bounded.js'
-import { isConnectionFailure, isImpatience } from '../driver-errors.js'
+import { isConnectionFailure, isImpatience, isLockTimeout } from '../driver-errors.js'
 import type { Statements } from '../plans.js'
 import type { FencedWriter, LastWrite } from '../queries/fenced-write.js'
 import type { Found, WantedKey } from '../queries/key-claim.js'
@@ -58,6 +58,8 @@ export function batchedVerbs(db: Statements, { claim, finish, release }: Verbs, 
     // Each gets bytes of its own: one caller may change what it is given.
     shared: (found) => found && { ...found, inserted: false, record: copyOf(found.record) },
     bytesOf: ({ claim: { request } }) => request?.length ?? 0,
+    // Another transaction has the key: each of them would wait for it in vain.
+    sharesError: isLockTimeout,
     one: (bounded, { id, claim: wanted }) => claim.one(bounded, id, wanted),
     many: (bounded, wanted) => claim.many(bounded, wanted),
   })

@@ -146,6 +146,16 @@ test('lets those of the same id share one row and its answer, where that is righ
   expect(await Promise.all(all)).toEqual(['a:0', 'b:1', 'a:0, shared', 'a:0, shared'])
 })
 
+test('gives an error that all of an id would get to all of them at once', async () => {
+  const { sent, turn, submit } = setup({ shared: (result) => result, sharesError: (error) => (error as Error).message === 'locked' })
+  const all = Promise.allSettled(submit('a', 'a', 'a'))
+  await turn()
+  sent[0]?.fail(new Error('locked'))
+  expect((await all).map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected'])
+  await turn()
+  expect(sent).toHaveLength(1)
+})
+
 test('asks again for those that shared a row which failed', async () => {
   const { turn, submit, idsOf, sent } = setup({ shared: (result) => `${result}, shared` })
   const all = Promise.allSettled(submit('a', 'a', 'a'))

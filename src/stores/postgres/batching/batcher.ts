@@ -34,6 +34,8 @@ export interface BatcherParts<Item, Result> {
   one(db: Bounded, item: Item): Promise<Result>
   /** Answers for each item in its place. */
   many(db: Bounded, items: readonly Item[]): Promise<readonly (Result | typeof askAlone)[]>
+  /** True for an error that others of the same id would get as well: they have it at once. Default: none is. */
+  sharesError?(error: unknown): boolean
   /** True for an error that may be the fault of one item: then each is asked about alone, and has its own error. */
   isOfOne(error: unknown): boolean
 }
@@ -217,6 +219,10 @@ export class Batcher<Item, Result> {
   #fail({ reject, companions = [] }: Waiting<Item, Result>, error: unknown): void {
     reject(error)
     if (companions.length === 0) return
+    if (this.#parts.sharesError?.(error)) {
+      for (const companion of companions) companion.reject(error)
+      return
+    }
     this.#queue.unshift(...companions)
     this.#plan()
   }

@@ -88,7 +88,9 @@ export class HeldClient implements ProxyHandler<Socket> {
     this.#own = Object.getOwnPropertyDescriptor(response, 'socket')
     this.#isResponseHeld = true
     response[client] = this
-    Object.defineProperty(response, 'socket', responseSocket)
+    // On Node 20 it is a plain property, which an accessor would make the response a dictionary for.
+    if (this.#own?.writable && response.socket) (response as { socket: Socket }).socket = seeming
+    else Object.defineProperty(response, 'socket', responseSocket)
     this.#hideListeners(response)
     this.#real = real
   }
@@ -118,6 +120,10 @@ export class HeldClient implements ProxyHandler<Socket> {
     if (!this.#isResponseHeld) return
     this.#isResponseHeld = false
     const response = this.#response
+    // A plain property, see above.
+    if (this.#own?.writable && Object.getOwnPropertyDescriptor(response, 'socket')?.writable) {
+      ;(response as { socket: unknown }).socket = this.#own.value
+    }
     if (!this.#waiting) return
     if (response.closed) this.#tellClosed()
     else response.once('close', () => this.#tellClosed())

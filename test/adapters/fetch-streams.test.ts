@@ -1,5 +1,7 @@
 import { getRequestListener } from '@hono/node-server'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { flow } from '../../src/adapters/fetch/flow.js'
+import { Pieces } from '../../src/adapters/fetch/pieces.js'
 import { rawConnection, rawRequest } from '../../src/testing/adapter-cases/client.js'
 import { useDatabase } from '../support/postgres/database.js'
 import { waitUntil } from '../support/wait-until.js'
@@ -66,6 +68,18 @@ describe('a stream that breaks half-way', () => {
     await expect(send()).rejects.toThrow(/aborted|hang up/)
     await waitUntil('the key is settled', () => happened().length === 2)
     expect(happened()).toEqual(['executing', event])
+  })
+
+  test('over the cap, a client that goes after that rejects nothing that is not handled', async () => {
+    const gone = new AbortController()
+    const pieces = new Pieces(source(20, { failAt: 2 }).stream)
+    const flowing = flow(new Response(), { first: piece(), last: piece(), pieces, clientGone: gone.signal })
+    const sized = expect(flowing.size).rejects.toThrow('the source broke')
+    await expect(flowing.response.arrayBuffer()).rejects.toThrow('the source broke')
+    const unhandled = new Promise((resolve) => void process.once('unhandledRejection', resolve))
+    gone.abort()
+    await sized
+    expect(await Promise.race([unhandled, new Promise((resolve) => setTimeout(resolve, 50, 'nothing'))])).toBe('nothing')
   })
 
   test('over the cap, on @hono/node-server: the client cannot take what it got for the whole', async () => {

@@ -25,9 +25,11 @@ export function flow({ status, statusText, headers }: Response, { first, last, p
   const ended = new Promise<boolean>((resolve) => {
     end = resolve
   })
-  let settle = (_: Promise<number>) => {}
-  const size = new Promise<number>((resolve) => {
+  let settle = (_: number) => {}
+  let fail = (_: unknown) => {}
+  const size = new Promise<number>((resolve, reject) => {
     settle = resolve
+    fail = reject
   })
   let controller!: ReadableStreamDefaultController<Uint8Array>
 
@@ -66,7 +68,7 @@ export function flow({ status, statusText, headers }: Response, { first, last, p
     try {
       const next = await pieces.next()
       if (!next) {
-        settle(Promise.resolve(bytes))
+        settle(bytes)
         return undefined
       }
       bytes += next.length
@@ -74,7 +76,8 @@ export function flow({ status, statusText, headers }: Response, { first, last, p
       last = next
       return before
     } catch (error) {
-      settle(Promise.reject(error))
+      // Each read of a broken stream fails: a client that goes now is another one.
+      fail(error)
       throw error
     }
   }

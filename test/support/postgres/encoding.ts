@@ -9,6 +9,8 @@ export function useEncoding(encoding: string) {
   const url = new URL(inject('databaseUrl'))
   url.pathname = `/${name}`
   const pool = new pg.Pool({ connectionString: url.href, max: 5 })
+  // A session that is just ending hears that its database is dropped.
+  pool.on('error', () => {})
   beforeAll(async () => {
     await onServer(inject('databaseUrl'), `create database ${name} template template0 encoding '${encoding}' locale 'C'`)
     await migrate(fromPg(pool))

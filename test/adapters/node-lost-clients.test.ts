@@ -1,7 +1,9 @@
 // Clients that go at every stage of a request: the handler runs once at most, and never without its body.
-import { createServer, type RequestListener } from 'node:http'
+import { createServer, type RequestListener, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { Readable, Writable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
+import { pipeline } from 'node:stream/promises'
 import { bodyParser } from '@koa/bodyparser'
 import express from 'express'
 import express4 from 'express-4'
@@ -177,4 +179,50 @@ describe.each(applications)('%s', (_, build) => {
     const answered = await service.retry()
     expect([answered.status, answered.body.length, isReplay(answered), service.runs()]).toEqual([201, large.length, true, 1])
   })
+})
+
+test.each<[string, (response: ServerResponse) => Promise<void>]>([
+  ['stream.pipeline()', (response) => pipeline(Readable.from(['one ', 'two']), response)],
+  ['a stream of the web', (response) => Readable.toWeb(Readable.from([Buffer.from('one two')])).pipeTo(Writable.toWeb(response))],
+])('a client that goes while its key is claimed, %s: the answer is stored, and its handler comes to its end', async (_, answer) => {
+  const claiming = new Gate()
+  const goOn = new Gate()
+  let socket: Socket | undefined
+  let isOver = false
+  const store = postgresStore(fromPg(database.pool))
+  const service = await startService(
+    database,
+    ({ once, options, ran }) => {
+      const listener = protectNode(
+        once,
+        options,
+      )(async (_request, response) => {
+        ran()
+        await answer(response)
+        isOver = true
+      })
+      return createServer(listener).on('connection', (accepted) => {
+        socket ??= accepted
+      })
+    },
+    {
+      store: {
+        ...store,
+        async keyClaim(claim) {
+          claiming.open()
+          await goOn.opened
+          return store.keyClaim(claim)
+        },
+      },
+    },
+  )
+  const client = await rawConnection(service.url)
+  client.write(rawRequest({ path: '/work', tenant: service.tenant, key: '"key-1"', body }))
+  await claiming.opened
+  client.resetAndDestroy()
+  await waitUntil('the server has noticed', () => socket?.destroyed)
+  goOn.open()
+  await waitUntil('the handler is over', () => isOver)
+  const answered = await service.send()
+  expect([answered.status, answered.body.toString(), isReplay(answered), service.runs()]).toEqual([200, 'one two', true, 1])
 })

@@ -2,7 +2,7 @@ import { type OutgoingHttpHeaders, type ServerResponse, validateHeaderValue } fr
 import type { Answer } from '../../core/answer.js'
 import { HeldBody } from './held-body.js'
 import type { HeldClient } from './held-client.js'
-import { breakOff } from './http-versions.js'
+import { breakOff, isGone } from './http-versions.js'
 import { ignoreLaterWrites, sendInstead } from './late-writes.js'
 import { changedHeaders, type HeadersArgument, mergeHeaders } from './response-headers.js'
 import { bytesOf, type Callback, type Chunk } from './written-bytes.js'
@@ -103,6 +103,8 @@ export class HeldResponse {
   #isOver = false
   /** What Node emitted meanwhile, because the client has gone. */
   readonly #unheard: string[] = []
+  /** The client had gone before: whoever listened then was told that it is closed. */
+  readonly #toldClosed: ReadonlySet<unknown> | undefined
 
   constructor(response: ServerResponse, options: HoldOptions) {
     const { writeHead, flushHeaders, write, end, destroy, setHeader, appendHeader, removeHeader, emit } = response
@@ -117,6 +119,10 @@ export class HeldResponse {
     if (Object.hasOwn(response, 'on')) {
       this.#on = response.on
       response.on = ((event: string, listener: () => void) => this.#listen(event, listener)) as ServerResponse['on']
+    }
+    if (options.client && isGone(response)) {
+      this.#toldClosed = new Set(response.rawListeners('close'))
+      this.#seemOpen()
     }
   }
 
@@ -153,7 +159,7 @@ export class HeldResponse {
 
   /** Nobody is left to answer. */
   get #isGone(): boolean {
-    return this.#options.isAnswered === true || this.#unheard.length > 0
+    return this.#options.isAnswered === true || this.#toldClosed !== undefined || this.#unheard.length > 0
   }
 
   /** Undefined: Node knows. */
@@ -311,6 +317,9 @@ export class HeldResponse {
 
   /** Node listens, too: only when it hears that an answer is finished does the next request of the connection have its turn. */
   #emitUnheard(): void {
-    for (const event of this.#unheard) this.#response.emit(event)
+    const response = this.#response
+    for (const event of this.#unheard) response.emit(event)
+    if (!this.#toldClosed || this.#unheard.includes('close')) return
+    for (const listener of response.rawListeners('close')) if (!this.#toldClosed.has(listener)) listener.call(response)
   }
 }

@@ -59,9 +59,9 @@ export function idempotency<Tx>(once: Once<Tx>, options: IdempotencyOptions<Fast
       route.config = Object.assign({}, route.config, { [guarded]: true })
     })
     // With callbacks: hooks that return promises cost each request of the service two more.
-    app.addHook('preParsing', (request, _reply, payload, done) => {
+    app.addHook('preParsing', (request, reply, payload, done) => {
       const layer = layerOf(request)
-      if (layer?.concerns(incomingOf(request, layer))) keepBody(request, payload, layer, done)
+      if (layer?.concerns(incomingOf(request, layer))) keepBody(request, payload, layer, done, reply.raw)
       else done(null, payload)
     })
     app.addHook('preHandler', (request, reply, done) => {
@@ -85,23 +85,28 @@ export function idempotency<Tx>(once: Once<Tx>, options: IdempotencyOptions<Fast
     const exchange = exchangeOf(request, reply)
     layer.begin(httpRequest(exchange, layer)).then(
       (begun) => {
+        if (begun.kind !== 'run') exchange.kept?.client?.letGo()
         if (begun.kind === 'answer') done(answered(reply, exchange, begun.answer))
         else if (begun.kind === 'pass') done()
         else run(request, reply, begun.attempt, layer.maxAnswerBytes, done)
       },
-      (error) => done(errorOf(error)),
+      (error) => {
+        exchange.kept?.client?.letGo()
+        done(errorOf(error))
+      },
     )
   }
 
   function run(request: FastifyRequest, reply: FastifyReply, attempt: HandlerAttempt<Tx>, maxBytes: number, done: () => void): void {
     // Fastify runs no handler for a request that was answered while its key was being claimed, by a time-out.
+    const exchange = exchangeOf(request, reply)
     if (reply.sent) {
+      exchange.kept?.client?.letGo()
       void attempt.giveBack()
       return
     }
     rememberAttempt(request, attempt.attempt)
     rememberAttempt(request.raw, attempt.attempt)
-    const exchange = exchangeOf(request, reply)
     // A route that was there before the plugin has none of the other hooks.
     if (guarded in request.routeOptions.config) (reply as Held)[heldReply] = new HeldReply(reply, exchange, attempt, maxBytes)
     else holdFor(exchange, attempt, maxBytes)

@@ -1,5 +1,7 @@
 import { Readable } from 'node:stream'
-import type { RouteHandlerMethod } from 'fastify'
+import { text } from 'node:stream/consumers'
+import { pipeline } from 'node:stream/promises'
+import type { FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify'
 import { expect, onTestFinished, test } from 'vitest'
 import { Gate } from '../../src/testing/adapter-cases/adapter-case.js'
 import { rawConnection } from '../../src/testing/adapter-cases/client.js'
@@ -124,8 +126,9 @@ test('a handler that returns nothing when its client has gone ends its attempt',
   let hasBegun = false
   const service = await startProtected(database, (app) => {
     app.post('/work', async (request) => {
+      const { socket } = request.raw
       hasBegun = true
-      await waitUntil('the client has gone', () => request.raw.socket.destroyed)
+      await waitUntil('the client has gone', () => socket.destroyed)
     })
   })
   const socket = await rawConnection(service.url)
@@ -133,4 +136,53 @@ test('a handler that returns nothing when its client has gone ends its attempt',
   await waitUntil('the handler has begun', () => hasBegun)
   socket.destroy()
   await waitUntil('the answer is stored', () => service.events.includes('finished'))
+})
+
+test.each<[string, (request: FastifyRequest, reply: FastifyReply) => unknown]>([
+  [
+    'that sends later, and returns its reply',
+    async (_request, reply) => {
+      setTimeout(() => reply.send('whole'), 20)
+      return reply
+    },
+  ],
+  [
+    'that writes to a hijacked reply later',
+    async (_request, reply) => {
+      reply.hijack()
+      setTimeout(() => reply.raw.end('whole'), 20)
+    },
+  ],
+  ['that sends a stream', async (_request, reply) => reply.send(Readable.from(['who', 'le']))],
+  ['that returns a stream', async () => Readable.from(['who', 'le'])],
+  ['that returns a Response', async () => new Response('whole')],
+  ['that pipes into reply.raw', async (_, { raw }) => pipeline(Readable.from(['who', 'le']), raw)],
+  [
+    'that reads the body then',
+    async (request, reply) => {
+      const body = await text(request.raw)
+      return reply.send(body === 'tea' ? 'whole' : body)
+    },
+  ],
+])('a client that goes: a handler %s runs once, and its answer is stored', async (_, answer) => {
+  let runs = 0
+  const service = await startProtected(database, (app) => {
+    app.addContentTypeParser('application/x-tea', (_request, _payload, done) => done(null))
+    app.post('/work', async (request, reply) => {
+      const { socket } = request.raw
+      runs += 1
+      if (runs === 1) await waitUntil('the client has gone', () => socket.destroyed)
+      // Fastify and its streams have noticed, too.
+      await new Promise((resolve) => setImmediate(resolve))
+      return answer(request, reply)
+    })
+  })
+  const socket = await rawConnection(service.url)
+  const head = `Host: a\r\nContent-Type: application/x-tea\r\nX-Tenant: ${service.tenant}\r\nIdempotency-Key: "key-1"\r\nContent-Length: 3`
+  socket.write(`POST /work HTTP/1.1\r\n${head}\r\n\r\ntea`)
+  await waitUntil('the handler has begun', () => runs === 1)
+  socket.destroy()
+  await waitUntil('the attempt has ended', () => service.events.includes('finished') || service.events.includes('released'))
+  const again = await service.send({ headers: { 'content-type': 'application/x-tea' }, body: 'tea' })
+  expect([again.status, isReplay(again), textOf(again), runs]).toEqual([200, true, 'whole', 1])
 })

@@ -1,9 +1,11 @@
-import type { OutgoingHttpHeaders } from 'node:http'
+import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { FastifyReply, FastifyRequest, RequestPayload } from 'fastify'
 import { isJson } from '../../core/media-type.js'
 import type { BodyReading, HttpBody, HttpRequest } from '../../http/request.js'
 import { errorOf, type NodeExchange } from '../node/exchange.js'
+import { HeldClient } from '../node/held-client.js'
 import { httpRequest, type KeptBody } from '../node/http-request.js'
+import { hasBody } from '../node/http-versions.js'
 import { TappedBody } from '../node/tapped-body.js'
 
 /** A property of the request itself, for the same reason as in `run-of.ts`. */
@@ -28,6 +30,7 @@ export function keepBody(
   payload: RequestPayload,
   reading: BodyReading,
   done: (error: Error | null, payload?: RequestPayload) => void,
+  response?: ServerResponse,
 ): void {
   const kept = request as Kept
   // Somebody before us reads the request and hands on what they make of it: all that is left is what the parser makes of that. Or we are
@@ -44,7 +47,9 @@ export function keepBody(
   }
   const body = incomingOf(request, reading).body()
   const keep = (read: HttpBody) => {
-    kept[keptBody] = { body: () => read }
+    const client = response && 'bytes' in read && hasBody(request.raw) ? new HeldClient(request.raw, response) : undefined
+    client?.holdRequest()
+    kept[keptBody] = { body: () => read, client }
     done(null, payload)
   }
   if ('then' in body) body.then(keep, (error) => done(errorOf(error)))

@@ -3,6 +3,7 @@ import type { FastifyReply } from 'fastify'
 import { withinCap } from '../../core/answer.js'
 import type { Concluding, Leaving } from '../../http/handler-attempt.js'
 import { errorOf, holdFor, type NodeExchange } from '../node/exchange.js'
+import { isGone } from '../node/http-versions.js'
 import { ignoreLaterWrites } from '../node/late-writes.js'
 import { changedPairs, sendAnswer } from '../node/response-headers.js'
 import { isBodiless } from '../node/written-bytes.js'
@@ -26,6 +27,8 @@ export class HeldReply {
   /** The headers that the handler set, be it to the same as before. */
   readonly #set = new Set<string>()
   #state: State = 'open'
+  /** The client went before the handler answered. */
+  #isAlone = false
 
   constructor(reply: FastifyReply, exchange: NodeExchange<unknown>, attempt: Concluding, maxBytes: number) {
     this.#reply = reply
@@ -40,6 +43,7 @@ export class HeldReply {
       return header.call(reply, name, value)
     }
     attempt.onInterrupted((leaving) => void this.#interrupted(leaving))
+    if (isGone(reply.raw)) this.clientGone()
   }
 
   /** The last `onSend` hook. */
@@ -69,8 +73,15 @@ export class HeldReply {
 
   /** A handler that returned nothing. If its client has gone, Fastify sends nothing either, and the attempt would not end. */
   returnedNothing(): void {
-    const { socket } = this.#reply.request.raw
-    if (this.#state === 'open' && (!socket || socket.destroyed)) this.send(null, () => {})
+    const reply = this.#reply
+    if (this.#isAlone && !reply.sent && !reply.raw.headersSent) reply.send()
+  }
+
+  /** Fastify and streams ask the response whether anybody is still there: from now on it says so. */
+  clientGone(): void {
+    if (this.#state !== 'open') return
+    this.#isAlone = true
+    this.#holdRaw()
   }
 
   /** The handler writes past Fastify. False if what it writes goes nowhere. */
@@ -123,7 +134,7 @@ export class HeldReply {
 
   async #storeLate(payload: unknown): Promise<void> {
     if (this.#state !== 'open') return
-    this.#state = 'over'
+    this.#pass()
     if (payload instanceof Error) await this.#attempt.failed(payload)
     const body = bytesOf(payload) ?? bytesOf(this.#reply.serialize(payload))
     if (body) await this.#store(body)
@@ -142,7 +153,8 @@ export class HeldReply {
   }
 
   #holdRaw(): void {
-    this.#pass()
+    this.#state = 'over'
+    this.#guard.isPassing = true
     this.#guard.remove()
     holdFor(this.#exchange, this.#attempt, this.#maxBytes)
   }
@@ -150,6 +162,7 @@ export class HeldReply {
   #pass(): void {
     this.#state = 'over'
     this.#guard.isPassing = true
+    this.#exchange.kept?.client?.letGo()
   }
 }
 
@@ -168,9 +181,9 @@ type Guarded = ServerResponse & { [guard]: RawGuard }
 
 const names = ['writeHead', 'flushHeaders', 'write', 'end', 'destroy'] as const
 
-type Methods = Pick<ServerResponse, (typeof names)[number]>
+type Methods = Pick<ServerResponse, (typeof names)[number] | 'emit'>
 
-/** Notices what is written to a response past Fastify. */
+/** Notices what is written to a response past Fastify, and that its client goes. */
 class RawGuard {
   isPassing = false
   readonly #raw: ServerResponse
@@ -180,14 +193,20 @@ class RawGuard {
     raw: ServerResponse,
     readonly held: HeldReply,
   ) {
-    const { writeHead, flushHeaders, write, end, destroy } = raw
+    const { writeHead, flushHeaders, write, end, destroy, emit } = raw
     this.#raw = raw
-    this.#saved = { writeHead, flushHeaders, write, end, destroy }
+    this.#saved = { writeHead, flushHeaders, write, end, destroy, emit }
     ;(raw as Guarded)[guard] = this
     Object.assign(raw, guarded)
   }
 
-  call(name: keyof Methods, args: never[]): unknown {
+  emit(event: string, details: never[]): boolean {
+    if (event === 'close' && !this.isPassing) this.held.clientGone()
+    const emit = this.#isRemoved ? this.#raw.emit : this.#saved.emit
+    return emit.call(this.#raw, event, ...details)
+  }
+
+  call(name: (typeof names)[number], args: never[]): unknown {
     if (!this.isPassing && name === 'destroy') this.held.rawDestroyed(args[0])
     if (!this.isPassing && !this.held.rawTouched()) return name === 'write' ? true : this.#raw
     // Held now, or as it was.
@@ -219,5 +238,8 @@ const guarded: Methods = {
   },
   destroy(this: Guarded, ...args: never[]) {
     return this[guard].call('destroy', args)
+  },
+  emit(this: Guarded, event: string, ...details: never[]) {
+    return this[guard].emit(event, details)
   },
 } as never

@@ -156,7 +156,7 @@ export class HeldAttempt implements Ending {
 /** Holds a response whose handler has begun already. */
 export function holdFor(exchange: NodeExchange<unknown>, attempt: Concluding, maxBytes: number): void {
   const { request, response, baseline } = exchange
-  const client = new HeldClient(request, response)
+  const client = exchange.kept?.client ?? new HeldClient(request, response)
   const held = new HeldAttempt(exchange, attempt, baseline ?? response.getHeaders(), maxBytes)
   held.hold(client)
   held.outcome.then((decided) => {

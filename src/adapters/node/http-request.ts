@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { BodyReading, HttpBody, HttpRequest } from '../../http/request.js'
+import type { HeldClient } from './held-client.js'
 import { readBody } from './request-body.js'
 
 /** A request below the framework. */
@@ -18,6 +19,8 @@ export interface NodeRequest<Native> {
 export interface KeptBody {
   /** Undefined if nobody has read it. */
   body(): HttpBody | Promise<HttpBody> | undefined
+  /** Keeps it readable when its client goes. */
+  readonly client?: HeldClient | undefined
 }
 
 /** `whenWhole` is called when all bytes of the body have been read. */

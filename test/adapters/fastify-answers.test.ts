@@ -158,3 +158,23 @@ test('trailers reach the first caller; a replay has the same body and no trailer
   expect([first.lines('trailer'), textOf(first)]).toEqual([['x-sum'], 'hello'])
   expect([again.lines('trailer'), textOf(again), isReplay(again)]).toEqual([[], 'hello', true])
 })
+
+test.each<[string, (reply: FastifyReply) => unknown]>([
+  ['throws', () => Promise.reject(new Error('too late'))],
+  ['sends another answer', (reply) => reply.code(500).send({ error: 'too late' })],
+  ['sets a status and headers', (reply) => reply.code(500).type('application/json').header('x-custom', 'too late')],
+  ['removes headers', (reply) => reply.removeHeader('content-type')],
+])('a handler that answers, and then %s: its first caller gets what is stored', async (_, then) => {
+  const service = await startProtected(database, (app) => {
+    app.post('/work', async (_request, reply) => {
+      reply.send('done')
+      await then(reply)
+    })
+  })
+  const [first, again] = await service.twice()
+  for (const answered of [first, again]) {
+    expect([answered.status, textOf(answered), answered.lines('x-custom')]).toEqual([200, 'done', []])
+    expect(answered.lines('content-type')).toEqual(['text/plain; charset=utf-8'])
+  }
+  expect(isReplay(again)).toBe(true)
+})

@@ -62,9 +62,22 @@ export class HeldReply {
 
   #storeAndSend(body: Uint8Array, payload: unknown, done: Done): void {
     this.#state = 'storing'
-    this.#store(body).then(
-      (leaving) => this.#leave(leaving, payload, done),
+    const reply = this.#reply
+    const { send, statusCode } = reply
+    const headers = reply.getHeaders() as OutgoingHttpHeaders
+    // For Fastify it is not sent yet: a second answer, or an error after the first, would change it.
+    reply.send = (second?: unknown) => {
+      if (second !== undefined) reply.log.warn({ err: second instanceof Error ? second : undefined }, 'Reply was already sent.')
+      return reply
+    }
+    this.#store(body, headers).then(
+      (leaving) => {
+        reply.send = send
+        restore(reply, statusCode, headers)
+        this.#leave(leaving, payload, done)
+      },
       (error: unknown) => {
+        reply.send = send
         this.#pass()
         done(errorOf(error))
       },
@@ -96,9 +109,8 @@ export class HeldReply {
     this.#attempt.failed(error ?? new Error('The handler destroyed its response.')).catch(() => {})
   }
 
-  #store(bytes: Uint8Array): Promise<Leaving> {
+  #store(bytes: Uint8Array, sent = this.#reply.getHeaders() as OutgoingHttpHeaders): Promise<Leaving> {
     const status = this.#reply.statusCode
-    const sent = this.#reply.getHeaders() as OutgoingHttpHeaders
     // As Fastify does right after this.
     if (status === 204) delete sent['content-type']
     const headers = changedPairs(sent, this.#baseline, this.#set)
@@ -164,6 +176,14 @@ export class HeldReply {
     this.#guard.isPassing = true
     this.#exchange.kept?.client?.letGo()
   }
+}
+
+/** What was changed while the answer was being stored would be in this answer only. */
+function restore(reply: FastifyReply, status: number, headers: OutgoingHttpHeaders): void {
+  if (reply.statusCode !== status) reply.code(status)
+  const now = reply.getHeaders()
+  for (const name of Object.keys(now)) if (!(name in headers)) reply.removeHeader(name)
+  for (const [name, value] of Object.entries(headers)) if (now[name] !== value) reply.header(name, value)
 }
 
 const nothing = new Uint8Array()

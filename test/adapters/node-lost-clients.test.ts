@@ -198,7 +198,8 @@ test.each<[string, (response: ServerResponse) => Promise<void>]>([
         options,
       )(async (_request, response) => {
         ran()
-        await answer(response)
+        // From Node 24 on a stream fails in the end: its response has no connection. The answer is stored by then.
+        await answer(response).catch(() => {})
         isOver = true
       })
       return createServer(listener).on('connection', (accepted) => {

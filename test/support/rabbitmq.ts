@@ -1,4 +1,6 @@
+import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { debianProgram } from './debian-program.js'
@@ -67,6 +69,8 @@ export async function startRabbitmq(): Promise<RabbitmqServer> {
   }
   // Else the server would start one itself, which would stay for ever.
   const mapper = startProgram({ path: join(bin, 'epmd'), env }, ['-address', '127.0.0.1', '-port', String(mapperPort)])
+  // Without it the server ends at once.
+  await waitUntil('epmd listens', () => listens(mapperPort), slowStartMs)
 
   async function start() {
     const boot = ['-noinput', '-s', 'rabbit', 'boot', '-boot', join(rootdir, 'bin/start_sasl'), '+W', 'w', '+B', 'i']
@@ -97,6 +101,16 @@ export async function startRabbitmq(): Promise<RabbitmqServer> {
       remove()
     },
   }
+}
+
+async function listens(port: number): Promise<boolean> {
+  const socket = connect(port, '127.0.0.1')
+  return once(socket, 'connect')
+    .then(
+      () => true,
+      () => false,
+    )
+    .finally(() => socket.destroy())
 }
 
 function foldersIn(folder: string, prefix: string): string[] {

@@ -56,7 +56,7 @@ export interface OnceOptions<Tx = never> extends PolicyOptions {
   encryption?: EncryptionOptions
   /**
    * Keeps answers that were replayed in memory, up to `maxBytes` of them, so that further retries need no database. None is told past
-   * its retention. A key that somebody deletes by hand is told until then. Default: none, each replay is read from the store.
+   * its retention. A key that was deleted manually is replayed until then. Default: none, each replay is read from the store.
    */
   answerCache?: { maxBytes: number }
   /**

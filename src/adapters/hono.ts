@@ -24,7 +24,7 @@ export function idempotency<Tx, E extends Env = any>(once: Once<Tx>, options: Id
     const way = await exchange(layer, exchangeOf(c), () => place.answer(next))
     if (way === 'pass') await next()
     else if (!place.isAnsweredInFront()) replaceResponse(c, way)
-    // Nobody will read it: what flows comes to its end unheard.
+    // It is not read: what flows ends unheard.
     else await way.body?.cancel()
   }
 }
@@ -99,7 +99,7 @@ function waitUntilOf(c: Context): FetchExchange<Context>['waitUntil'] {
 }
 
 /**
- * What Hono has kept of a body that was read through `c.req`. A text is as good as the bytes: whoever reads the body from here on is given
+ * What Hono has kept of a body that was read through `c.req`. A text is as good as the bytes: later readers of the body get
  * that text, too.
  */
 async function keptBody({ bodyCache }: HonoRequest): Promise<KeptBody | undefined> {

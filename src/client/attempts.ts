@@ -89,7 +89,7 @@ function lastOf({ response, failure }: Once, attempts: number, key: string): Ans
 }
 
 export function isTooOld({ clock, ms }: Settings, { createdAt }: PendingRequest): boolean {
-  // Far in the future is no better: then the device's clock was set, and nobody knows how old it is.
+  // Far in the future is no better: then the device's clock was set, and its age is unknown.
   return Math.abs(clock.now() - createdAt) > ms.maxAge
 }
 

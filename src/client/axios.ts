@@ -17,7 +17,7 @@ export type IdempotentAxiosResponse = Partial<Pick<IdempotentResponse, 'replayed
  */
 export function idempotentAxios<Instance extends AxiosLike>(axios: Instance, send: IdempotentFetch): Instance {
   const answers = new WeakMap<object, IdempotentResponse>()
-  // One function for all requests: axios keeps what it builds around each for ever.
+  // One function for all requests: axios never lets go of what it builds around each.
   const fetch = async (input: string | URL | Request, init?: RequestInit) => {
     const response = await send(input, init ?? {})
     if (typeof input === 'object') answers.set(input, response)

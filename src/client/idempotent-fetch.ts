@@ -64,7 +64,7 @@ export function idempotentFetch(options: IdempotentFetchOptions = {}): Idempoten
     throw new IdempotentFetchError('option_invalid', 'random.uuid() gave the id of a request under way: give each its own.')
   }
 
-  /** Undefined if somebody else is at it, or was until now. */
+  /** Undefined if another sender has it, or had until now. */
   async function again(request: PendingRequest, signal: AbortSignal | undefined): Promise<Resumed | undefined> {
     if (!(await isOwnersNow(settings, request))) return { kind: 'other-owner', request }
     return alone(request.id, async (): Promise<Resumed | undefined> => {
@@ -151,7 +151,7 @@ async function keep(settings: Settings, request: PendingRequest): Promise<void> 
   }
 }
 
-/** On the response itself: a copy would not be one that fetch made, and a proxy is none at all to whoever reads its body. */
+/** On the response itself: a copy would not be one that fetch made, and a proxy is none at all to readers of its body. */
 function marked(response: Response, attempts: number, key: string | undefined): IdempotentResponse {
   return Object.assign(response, { replayed: wasReplayed(response), attempts, key })
 }

@@ -41,7 +41,7 @@ export interface IdempotentFetchOptions {
   maxAttempts?: number
   /** How long one attempt may take, its answer included. Too low: honest work is asked for again. Too high: a dead connection is noticed late. Default 30 s. */
   attemptTimeout?: Duration
-  /** How long all attempts may take; nothing is sent after it. Too low: an outage is an error. Too high: somebody waits. Default 2 min. */
+  /** How long all attempts may take; nothing is sent after it. Too low: an outage is an error. Too high: users wait. Default 2 min. */
   deadline?: Duration
   /** The longest wait before the second attempt; it doubles with each further one. Too low: a hiccup uses up attempts. Default 500 ms. */
   firstDelay?: Duration

@@ -49,7 +49,7 @@ function requestOf(input: string | URL | Request): Request | undefined {
 }
 
 function settingsOf(init: RequestInit, request: Request | undefined): Snapshot['settings'] {
-  // Every Request says that redirects are to be followed unless it is told otherwise: nobody asked for that.
+  // Every Request says that redirects are to be followed by default: the caller did not choose that.
   const asked = (value: unknown) => (value === 'follow' ? undefined : value)
   return defined(Object.fromEntries(settingNames.map((name) => [name, init[name] ?? asked(request?.[name])])))
 }

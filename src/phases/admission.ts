@@ -35,7 +35,7 @@ export interface RunRequest<Input> {
   /** As the operation's option of that name, for this run. Local work has none: it leaves nothing behind. Default: what the operation says. */
   readonly storeErrors?: boolean
   /**
-   * How long to wait for somebody else who works on the key, as in `once.execute`. Local work has no use for it: its duplicates wait on
+   * How long to wait for another holder of the key, as in `once.execute`. Local work has no use for it: its duplicates wait on
    * the unique index for the transaction to end. Default: not at all.
    */
   readonly wait?: Duration

@@ -4,7 +4,7 @@ import type { Holding } from '../engine/lease-keeper.js'
 import type { Ledger } from './ledger.js'
 import { BodyRun, type OperationRun } from './operation-run.js'
 
-/** A holder's attempt at a key. Its run is made when somebody asks for it: few handlers behind `idempotency()` do. */
+/** A holder's attempt at a key. Its run is made when it is first used: few handlers behind `idempotency()` do. */
 export class Attempt<Tx> {
   readonly #held: Held
   readonly #steps: () => StepStore<Tx>

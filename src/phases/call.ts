@@ -32,7 +32,7 @@ export type LookUp<T> = (call: Pick<Call, 'key' | 'signal'>) => Promise<Finding<
 
 export interface CallOptions<T> {
   /**
-   * What to do when an earlier attempt may have made this call and nobody knows:
+   * What to do when an earlier attempt may have made this call and its outcome is unknown:
    * - `'resend'` it with the same derived key: for a side that honours keys. Costs no extra commit. The default.
    * - a function that asks the other side: for one that can be asked. Commits an intent before the call.
    * - `'park'` the key for a person: for a side that has neither. Commits an intent before the call; it is never made twice.

@@ -17,7 +17,7 @@ export interface FetchOptions<T = Fetched> extends Omit<CallOptions<T>, 'classif
   /** The header in which the other side looks for the key. Default `Idempotency-Key`. */
   header?: string
   /**
-   * Statuses besides 2xx that are a result: a decline that you answer yourself, such as 402. All others are errors, so that nobody goes on
+   * Statuses besides 2xx that are a result: a decline that you answer yourself, such as 402. All others are errors, so that no code goes on
    * with a charge that is none. A 400 or 422 may also say that the key was used with another body: tell the two apart in `parse`, and throw.
    * Default: none.
    */
@@ -69,7 +69,7 @@ export function meaningOf(status: number, attempt: number): 'refused' | 'retry' 
   return attempt > 1 && alsoAboutKeys.has(status) ? 'unknown' : 'refused'
 }
 
-/** Turned away before anything was done, for a reason that passes or that somebody mends: credentials, an address, too many requests. */
+/** Turned away before anything was done, for a reason that passes or can be fixed: credentials, an address, too many requests. */
 const notDone: ReadonlySet<number> = new Set([401, 403, 404, 405, 407, 421, 423, 425, 429])
 
 /** It took too long, or another request with this key is under way. */

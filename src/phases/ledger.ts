@@ -14,7 +14,7 @@ import { TransactionPart } from './transaction-part.js'
 /** How a run ended, whatever the body does afterwards. Once it has, every further step throws `error`. */
 export type RunEnd =
   | { readonly kind: 'finished'; readonly answer: Answer; readonly error: unknown }
-  /** `lost`: the key is somebody else's, or the store could not be told what happened: nothing more may be stored. */
+  /** `lost`: the key has another holder, or the store could not be told what happened: nothing more may be stored. */
   | { readonly kind: 'parked' | 'lost' | 'crashed'; readonly error: unknown }
   /** As if the body had thrown it. */
   | { readonly kind: 'failed'; readonly error: unknown }

@@ -33,8 +33,8 @@ export interface Operation<Input, R extends Answer> {
    */
   enqueue(request: RunRequest<Input>): Promise<EnqueueOutcome<R>>
   /**
-   * Goes on with a key that nobody works on, from the request that was stored with it: what a worker does. Once workers have tried
-   * `maxAttempts` times, the key is parked. Default: they may try for ever.
+   * Continues a key without a holder, from the request that was stored with it: what a worker does. Once workers have tried
+   * `maxAttempts` times, the key is parked. Default: no limit.
    */
   resume(ref: { readonly tenant: string; readonly key: string }, options?: { readonly maxAttempts?: number }): Promise<OperationOutcome<R>>
 }

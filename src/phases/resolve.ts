@@ -11,7 +11,7 @@ import { resultJson } from './result-json.js'
 export type ResolveAs =
   /** The call took effect; `result` is what it would have returned. The next attempt goes on after it. */
   | { readonly as: 'happened'; readonly result?: unknown; readonly by?: string }
-  /** It did not, or the code was mended: the next attempt makes it (again). */
+  /** It did not, or the code was fixed: the next attempt makes it (again). */
   | { readonly as: 'did-not-happen'; readonly by?: string }
   /** The operation ends here; every retry gets this answer. */
   | { readonly as: 'failed'; readonly reply: Answer; readonly by?: string }

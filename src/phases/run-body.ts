@@ -100,7 +100,7 @@ async function failed<Tx>(
   afterFailure: BodyOptions<Tx>['afterFailure'],
 ): Promise<never> {
   if (isSimulatedCrash(error)) throw error
-  // An error is not the last word while nobody knows what became of a call.
+  // An error is not the last word while the outcome of a call is unknown.
   const inDoubt = ledger?.inDoubt ?? undefined
   const wanted = afterFailure(error, held)
   const final = inDoubt === undefined ? wanted : notFinal(wanted)

@@ -1,6 +1,6 @@
 import { namedThrownText } from '../core/thrown-text.js'
 
-/** What they are told of is committed, whatever becomes of those who are told: somebody will look for it later. */
+/** What they are notified of is committed. If a notification fails, a worker finds it at its next look. */
 export function tellWorkers<Told extends readonly unknown[]>(listeners: ReadonlySet<(...told: Told) => void>, ...told: Told): void {
   for (const listener of listeners) {
     try {

@@ -86,7 +86,7 @@ export async function within<Tx, R extends Answer>(
   }
 }
 
-/** The connection is the user's: one that went silent is not ours to destroy, but nobody need wait for it. */
+/** The connection is the user's: one that went silent is not ours to destroy, but no caller need wait for it. */
 function inTime<T>({ clock, storeTimeoutMs }: EngineParts, statement: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const cancel = clock.schedule(() => reject(storeTimeout()), storeTimeoutMs)

@@ -33,7 +33,7 @@ export function keepBody(
   response?: ServerResponse,
 ): void {
   const kept = request as Kept
-  // Somebody before us reads the request and hands on what they make of it: all that is left is what the parser makes of that. Or we are
+  // A hook before us reads the request and hands on what it makes of it: all that is left is what the parser makes of that. Or we are
   // registered twice, and the first one keeps it.
   if (payload !== request.raw || kept[keptBody]) {
     done(null, payload)

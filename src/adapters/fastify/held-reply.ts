@@ -24,7 +24,7 @@ export class HeldReply {
   readonly #attempt: Concluding
   readonly #maxBytes: number
   readonly #guard: RawGuard
-  /** The headers that the handler set, be it to the same as before. */
+  /** The headers that the handler set, also to the same value. */
   readonly #set = new Set<string>()
   #state: State = 'open'
   /** The client went before the handler answered. */

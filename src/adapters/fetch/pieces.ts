@@ -16,7 +16,7 @@ export class Pieces {
     this.#readInTurn = 0
   }
 
-  /** Throws if somebody else reads it. */
+  /** Throws if it is being read already. */
   constructor(body: ReadableStream<unknown> | null) {
     this.#reader = body?.getReader()
   }
@@ -54,7 +54,7 @@ export class Pieces {
     this.#reader?.cancel(reason).catch(() => {})
   }
 
-  /** The source goes on; somebody else may read the rest. */
+  /** The source goes on; another reader may have the rest. */
   release(): void {
     this.#reader?.releaseLock()
   }

@@ -62,7 +62,7 @@ export function responseOf({ status, headers: all, body }: Answer, baseline: Hea
 /** Some statuses may have no body, not even an empty one; and servers say of what type an empty one is. */
 const bodyInit = (body: Uint8Array) => (body.length > 0 ? (body as Uint8Array<ArrayBuffer>) : null)
 
-/** They describe the body, so they are replayed with it, whoever set them. The id of a request is replayed too. */
+/** They describe the body, so they are replayed with it, wherever they were set. The id of a request is replayed too. */
 const ofTheAnswer = /^(content-(type|language|encoding|location|disposition)|etag|last-modified|request-id)$/
 
 /** The headers that are not as they were in `baseline`. */
@@ -79,7 +79,7 @@ function usable(response: Response | undefined): Response {
   if (response.bodyUsed || response.body?.locked) {
     throw new OncekeyError(
       'answer_invalid',
-      'The handler returned a Response whose body somebody reads, or has read already: return a fresh one, or read a clone of it.',
+      'The handler returned a Response whose body is being read, or was read already: return a fresh one, or read a clone of it.',
     )
   }
   return response

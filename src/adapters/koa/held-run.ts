@@ -7,8 +7,8 @@ import { contextBody, isStream } from './context-body.js'
 
 /**
  * Runs the middleware behind us. What it leaves on the context is the answer: it is stored, and only then do those in front of us have
- * their say, as they have at each replay. An error goes to them as it is, and so does a request that nobody answered; what they or Koa
- * make of it is the answer then, as is what somebody writes to `ctx.res`. Those are caught below Koa, and stored as they go out.
+ * their say, as they have at each replay. An error goes to them as it is, and so does a request without an answer; what they or Koa
+ * make of it is the answer then, as is what is written to `ctx.res`. Those are caught below Koa, and stored as they go out.
  */
 export async function runHeld(
   ctx: Context,
@@ -28,7 +28,7 @@ export async function runHeld(
   })
 
   await within(next).catch((error: unknown) => {
-    // Half of an answer was written to `ctx.res`, so nobody can answer any more, and nobody is going to end it.
+    // Half of an answer was written to `ctx.res`, so it cannot be answered any more, and would not end.
     if (ctx.headerSent && !ctx.res.writableEnded) breakOff(ctx.res)
     throw error
   })
@@ -72,7 +72,7 @@ async function pour(body: AsyncIterable<Uint8Array>, response: Context['res'], i
     }
     response.end()
   } catch (error) {
-    // Half of it is on its way, so nobody can answer any more.
+    // Half of it is on its way, so it cannot be answered any more.
     breakOff(response)
     throw error
   }
@@ -89,7 +89,7 @@ function room(response: Context['res']): Promise<void> {
 }
 
 /**
- * Koa answers 500 when the connection breaks under a request, and leaves it to the socket that nobody gets it. A held response does not
+ * Koa answers 500 when the connection breaks under a request, which the broken socket drops. A held response does not
  * know that its client has gone, and the work is going on: such an error is told to the application, and no more.
  */
 function hideConnectionErrors(ctx: Context): () => void {

@@ -55,7 +55,7 @@ export async function begin<Native, Tx>(layer: Idempotency<Native, Tx>, exchange
   const incoming = httpRequest(exchange, layer, () => client.holdRequest())
   if (!layer.concerns(incoming)) return { kind: 'pass' }
   const baseline = exchange.baseline ?? response.getHeaders()
-  // Somebody in front of us listens to it, and would have it all before the handler begins to.
+  // Middleware in front listens to it, and would have it all before the handler begins.
   const isFlowing = request.readableFlowing === true
   if (isFlowing) request.pause()
   const letGo = () => {
@@ -108,7 +108,7 @@ export class HeldAttempt implements Ending {
 
   hold(client: HeldClient): void {
     const { response, baseline } = this.exchange
-    // Somebody in front of us was tired of waiting for the key, and has answered.
+    // Middleware in front did not wait for the key, and has answered.
     if (response.writableEnded) {
       this.#holdAnswered()
       return
@@ -165,7 +165,7 @@ export function holdFor(exchange: NodeExchange<unknown>, attempt: Concluding, ma
   })
 }
 
-/** Sends what was decided. Whatever middleware in front of us throws at that, there is nobody to catch it. */
+/** Sends what was decided. What middleware in front throws then has no caller to catch it. */
 export function conclude(response: ServerResponse, held: HeldAttempt, decided: Leaving): void {
   try {
     if (decided.kind === 'own') held.release(decided.headers)

@@ -15,7 +15,7 @@ export class HeldBody {
     this.#flow = flow
   }
 
-  /** Says whether there is room for more. `isOurs`: nobody else can change these bytes. Others are copied: what is stored now must be what is sent then. */
+  /** Says whether there is room for more. `isOurs`: no other code can change these bytes. Others are copied: what is stored now must be what is sent then. */
   write(piece: Uint8Array, isOurs: boolean, done?: Callback): boolean {
     this.#size += piece.length
     if (piece.length > 0) this.#pieces.push(isOurs ? piece : Buffer.from(piece))

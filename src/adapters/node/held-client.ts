@@ -41,7 +41,7 @@ const responseSocket: PropertyDescriptor & ThisType<Holding<ServerResponse>> = {
 
 /**
  * Hides from a handler that its client has gone, so that its work goes on. Body parsers, on-finished, Koa and `stream.pipeline()` ask the request,
- * the response and their socket whether anybody is still there, and stop if nobody is.
+ * the response and their socket whether the client is still there, and stop if it is not.
  */
 export class HeldClient implements ProxyHandler<Socket> {
   readonly #request: Holding<IncomingMessage>

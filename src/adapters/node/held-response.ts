@@ -92,9 +92,9 @@ export class HeldResponse {
   readonly #options: HoldOptions
   readonly #saved: Saved
   readonly #body: HeldBody
-  /** The own `on` of a response that somebody in front compresses. */
+  /** The own `on` of a response that middleware in front compresses. */
   readonly #on: ServerResponse['on'] | undefined
-  /** The headers that the handler set, be it to the same as before. */
+  /** The headers that the handler set, also to the same value. */
   readonly #set = new Set<string>()
   /** Undefined until the head is written. */
   #status: number | undefined
@@ -103,7 +103,7 @@ export class HeldResponse {
   #isOver = false
   /** What Node emitted meanwhile, because the client has gone. */
   readonly #unheard: string[] = []
-  /** The client had gone before: whoever listened then was told that it is closed. */
+  /** The client had gone before: its listeners were told then that it is closed. */
   readonly #toldClosed: ReadonlySet<unknown> | undefined
 
   constructor(response: ServerResponse, options: HoldOptions) {
@@ -134,7 +134,7 @@ export class HeldResponse {
       response.statusCode = this.#status as number
       for (const [name, value] of extra) if (!response.hasHeader(name)) response.setHeader(name, value)
     }
-    // In one piece: then Node says how long it is. With nobody left to get it those in front have their say all the same: sessions are saved at the end.
+    // In one piece: then Node says how long it is. Without a client, middleware in front is called all the same: sessions are saved at the end.
     if (!response.writableEnded) response.end(this.#body.rest())
     if (this.#isGone) this.#leave()
   }
@@ -157,7 +157,7 @@ export class HeldResponse {
     if (this.#finish()) this.#emitUnheard()
   }
 
-  /** Nobody is left to answer. */
+  /** No client is left to answer. */
   get #isGone(): boolean {
     return this.#options.isAnswered === true || this.#toldClosed !== undefined || this.#unheard.length > 0
   }
@@ -171,7 +171,7 @@ export class HeldResponse {
     const response = this.#response
     if (this.#isOver) return response
     this.#refuseIfSent()
-    // As Node does it, and at once: when the answer leaves there is nobody left to throw to.
+    // As Node does it, and at once: when the answer leaves no caller is left to throw to.
     const written = Number(code) | 0
     if (written < 100 || written > 999) throw new RangeError(`Invalid status code: ${code}`)
     if (typeof rest[0] === 'string') {
@@ -239,7 +239,7 @@ export class HeldResponse {
     if (!isHidden) return this.#saved.emit.call(response, event, ...details)
     if (this.#unheard.length === 0) this.#seemOpen()
     this.#unheard.push(event)
-    // Whoever waits for the client to read on would wait for ever.
+    // A writer that waits for the client to read would never go on.
     if (this.#isFlowing) response.emit('drain')
     return true
   }
@@ -284,7 +284,7 @@ export class HeldResponse {
   }
 
   #writeHeadIfNeeded(): void {
-    // By its name: somebody behind us may have replaced it.
+    // By its name: code behind us may have replaced it.
     if (this.#status === undefined) this.#response.writeHead(this.#response.statusCode)
   }
 

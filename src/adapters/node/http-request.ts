@@ -17,7 +17,7 @@ export interface NodeRequest<Native> {
 }
 
 export interface KeptBody {
-  /** Undefined if nobody has read it. */
+  /** Undefined if it was not read. */
   body(): HttpBody | Promise<HttpBody> | undefined
   /** Keeps it readable when its client goes. */
   readonly client?: HeldClient | undefined

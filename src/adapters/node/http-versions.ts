@@ -23,12 +23,12 @@ export function isAborted(request: IncomingMessage): boolean {
   return request.destroyed || request.aborted || stream?.closed === true || stream?.destroyed === true
 }
 
-/** Whether nobody is left to get an answer. */
+/** Whether no client is left to get an answer. */
 export function isGone(response: ServerResponse): boolean {
   return response.destroyed || streamOf(response)?.destroyed === true
 }
 
-/** HTTP/2 has no status messages, and warns of whoever looks at one. */
+/** HTTP/2 has no status messages, and warns when one is read. */
 export function forgetStatusMessage(response: ServerResponse): void {
   // Only where there is one: to add it to a response of Express takes microseconds.
   if (!streamOf(response) && response.statusMessage) response.statusMessage = ''

@@ -74,7 +74,7 @@ export function redirectOpenly(response: ServerResponse, baseline: OutgoingHttpH
  * destroy the connection.
  */
 export function ignoreLaterWrites(response: ServerResponse): void {
-  // Node drops what is written to it, and somebody in front of us may still end it (a session that is saved first).
+  // Node drops what is written to it, and middleware in front may still end it (a session that is saved first).
   if (response.destroyed && !response.headersSent && !isHttp2(response)) return
   // They may here, too, with the methods that it has now.
   if (response.headersSent || response.destroyed) ignoreWrites(response)
@@ -95,7 +95,7 @@ function ignoreWrites(response: ServerResponse): void {
 }
 
 /**
- * Sends an answer while a handler is still at work that has another one in mind. If somebody in front of us ends it later, the handler may
+ * Sends an answer while a handler is still at work that has another one in mind. If middleware in front ends it later, the handler may
  * have set a head of its own by then.
  */
 export function sendInstead(response: ServerResponse, answer: Answer, baseline: OutgoingHttpHeaders): void {

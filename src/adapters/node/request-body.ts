@@ -11,7 +11,7 @@ interface Parsed {
   readonly body?: unknown
 }
 
-/** Reads the whole body of a request, and leaves it there to be read again as if nobody had. */
+/** Reads the whole body of a request, and leaves it there to be read as if for the first time. */
 export function readBody(request: IncomingMessage, reading: BodyReading, parser: Parsed = request as Parsed): HttpBody | Promise<HttpBody> {
   const { maxBodyBytes: maxBytes } = reading
   // Some parsers make an object of nothing.
@@ -22,7 +22,7 @@ export function readBody(request: IncomingMessage, reading: BodyReading, parser:
   if (typeof parser.rawBody === 'string') return sized(Buffer.from(parser.rawBody), maxBytes)
   if (request.readableDidRead) return { parsed: parser.body }
   if (request.readableEnded) return { bytes: new Uint8Array() }
-  // The client went before we came, and the body with it, arrived or not: Node lets nobody read it any more.
+  // The client went before we came, and the body with it, arrived or not: Node does not let it be read any more.
   if (isAborted(request)) return { failed: 'incomplete' }
   if (Number(request.headers['content-length'] ?? 0) > maxBytes) return { failed: 'too_large' }
   if (request.complete) return readBuffered(request, maxBytes)
@@ -43,7 +43,7 @@ function readBuffered(request: IncomingMessage, maxBytes: number): HttpBody {
 
 /**
  * The parser of the connection pushes what arrives into the request. Here it is held up until it is whole, and then pushed on: nothing
- * was read, so whoever comes later finds a fresh stream. With `arrived`, it is hashed on the way.
+ * was read, so a later reader finds a fresh stream. With `arrived`, it is hashed on the way.
  */
 function readArriving(request: IncomingMessage, maxBytes: number, arrived: ArrivingBody | undefined): Promise<HttpBody> {
   return new Promise((resolve) => new Arriving(request, maxBytes, arrived, resolve).begin())
@@ -70,7 +70,7 @@ class Arriving {
   readonly #resolve: (body: HttpBody) => void
   readonly #push: IncomingMessage['push']
   readonly #gathered: ByteBlocks
-  /** Somebody else's reading, which this one stands in front of. */
+  /** Another reading, which this one stands in front of. */
   readonly #behind: Arriving | undefined
 
   constructor(request: IncomingMessage, maxBytes: number, arrived: ArrivingBody | undefined, resolve: (body: HttpBody) => void) {
@@ -100,7 +100,7 @@ class Arriving {
     this.#gathered.add(chunk)
     if (this.#gathered.length <= this.#maxBytes) return true
     this.settle({ failed: 'too_large' })
-    // It need not be the end of the request: whoever wants it has it whole.
+    // It need not be the end of the request: a later reader has it whole.
     return this.#pushAll()
   }
 
@@ -140,7 +140,7 @@ function arrivedBody(arrived: ArrivingBody): HttpBody & { readonly bytes: Uint8A
 /** Not heard by those in front of us who listen to it: they will be told when it is read. */
 function readQuietly(request: IncomingMessage): Buffer | string {
   const { emit } = request
-  request.emit = heardByNobody
+  request.emit = unheard
   const pieces: (Buffer | string)[] = []
   // Node 26 gives one piece at a time. Not until there is null: that would be the stream's end.
   while (request.readableLength > 0) pieces.push(request.read())
@@ -148,4 +148,4 @@ function readQuietly(request: IncomingMessage): Buffer | string {
   return typeof pieces[0] === 'string' ? pieces.join('') : Buffer.concat(pieces as Buffer[])
 }
 
-const heardByNobody = () => true
+const unheard = () => true

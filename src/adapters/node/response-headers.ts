@@ -32,7 +32,7 @@ export function changedPairs(headers: OutgoingHttpHeaders, baseline: OutgoingHtt
   const changed: HeaderPair[] = []
   for (const name of Object.keys(headers)) {
     const value = headers[name]
-    // The id of a request is told again at its replays, whoever set it.
+    // Replays have the request's id, wherever it was set.
     const same = name !== 'request-id' && !set?.has(name) && String(baseline[name]) === String(value)
     // HTTP/2 keeps the status among them.
     if (value === undefined || same || name.startsWith(':')) continue

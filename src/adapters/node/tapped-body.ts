@@ -15,7 +15,7 @@ function push(this: Tapped, chunk: Buffer | string | null, encoding?: BufferEnco
 const own = IncomingMessage.prototype
 
 /**
- * The bytes of a body that somebody behind us reads in any case before we need them. What the parser of the connection pushes into the
+ * The bytes of a body that a parser behind us reads in any case before we need them. What the parser of the connection pushes into the
  * request is kept on its way, and nothing is held up: what Node and the framework do with it takes no longer than without us.
  */
 export class TappedBody {
@@ -48,7 +48,7 @@ export class TappedBody {
     return body
   }
 
-  /** At once, if it was read; undefined if nobody has begun to. */
+  /** At once, if it was read; undefined if reading has not begun. */
   body(): HttpBody | Promise<HttpBody> | undefined {
     if (this.#isWhole) return this.#body()
     if (this.#request.readableDidRead) return this.#rest()
@@ -73,7 +73,7 @@ export class TappedBody {
   }
 
   /**
-   * Somebody reads it, and has let the request go on before its end. They may be waiting for the handler, so that nothing more would
+   * A parser reads it, and has let the request continue before its end. It may be waiting for the handler, so that nothing more would
    * arrive: from now on it is kept back until it is whole, or too large.
    */
   #rest(): Promise<HttpBody> {
@@ -83,12 +83,12 @@ export class TappedBody {
       this.#resolve = resolve
       if (request.destroyed) this.#broken()
       else request.once('close', this.#broken)
-      // Node has stopped reading from the connection if nobody took what was there.
+      // Node has stopped reading from the connection if what was there was not taken.
       request._read(0)
     })
   }
 
-  /** What was held up goes on, to whoever reads it. */
+  /** What was held up goes to its reader. */
   #settle(): boolean {
     const late = this.#late
     this.#end()

@@ -14,7 +14,7 @@ const bodiless = new Set([204, 205, 304])
 /** Node sends no body with these, whatever a handler writes. */
 export const isBodiless = (status: number) => bodiless.has(status)
 
-/** Somebody in front of us may have chosen to read it as text. */
+/** Middleware in front may have chosen to read it as text. */
 export function toBytes(read: Buffer | string, encoding?: BufferEncoding | null): Uint8Array {
   return typeof read === 'string' ? Buffer.from(read, encoding ?? 'utf8') : read
 }

@@ -6,7 +6,7 @@ export function memoryStorage(): PendingStorage {
   return {
     keepsBytes: true,
     put(request, sendableSince = 0) {
-      // Nobody may ever come for them, and the process may run for months.
+      // They may never be read, and the process may run for months.
       for (const { id, createdAt } of requests.values()) {
         if (createdAt >= sendableSince) break // the oldest come first
         requests.delete(id)

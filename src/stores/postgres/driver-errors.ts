@@ -26,7 +26,7 @@ export function isSerializationFailure(error: unknown): boolean {
 }
 
 /**
- * A prepared statement that somebody's DISCARD ALL has thrown away (26000), that the session has of somebody else (42P05), or whose columns
+ * A prepared statement that a DISCARD ALL has thrown away (26000), that another client of the session has made (42P05), or whose columns
  * a migration has changed (0A000). It was not executed.
  */
 export function isPreparedStatementTrouble(error: unknown): boolean {

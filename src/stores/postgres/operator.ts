@@ -37,7 +37,7 @@ export interface PostgresOperator {
   keyReleaseByHand(seen: SeenKey, change: ReleaseByHand): Promise<boolean>
   /** A person's word on a parked key, if it is still parked as it was seen. */
   keyResolve(seen: SeenKey, word: Pick<KeyResolve, 'resolution' | 'by'>): Promise<ResolveResult>
-  /** Takes all keys from holders that are gone. Reads the whole table, and leaves those alone that somebody has locked. */
+  /** Takes all keys from holders that are gone. Reads the whole table, and skips locked ones. */
   keysTakeBack(change: { readonly note: string }): Promise<readonly EndedKey[]>
   /** Jobs that are not delivered. Reads the whole table, unless tenant and id are given or only dead jobs are wanted. */
   jobsList(filter: JobsFilter): Promise<JobsList>

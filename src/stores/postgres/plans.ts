@@ -12,7 +12,7 @@ export interface Statements extends Queryable {
 
 /**
  * Postgres keeps the plan of a prepared statement, and in a table that is almost empty the best plan is to read all of it. A table that
- * has grown would be read in whole for each request, until somebody analyses it. So each statement carries the size of the table in a
+ * has grown would be read in whole for each request, until it is analysed. So each statement carries the size of the table in a
  * comment: when that has changed it is another statement, with a plan of its own. Claims and takes tell the size, so a process whose own requests
  * are few learns of what the others have written.
  */

@@ -39,7 +39,7 @@ export interface PostgresStoreOptions {
    */
   distributed?: boolean
   /**
-   * Puts claims, finishes and releases of requests that are under way at the same moment into one statement each; nobody waits for that.
+   * Puts claims, finishes and releases of requests that are under way at the same moment into one statement each; none of them waits for others.
    * `false`: each has its own. Default: on.
    */
   batch?: BatchOptions | false

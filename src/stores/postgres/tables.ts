@@ -10,7 +10,7 @@ export interface Tables {
   readonly auditTable: string
   readonly upkeep: string
   /**
-   * Leaves rows of `key` alone that somebody has locked: one frozen transaction must not hold up everybody else's upkeep. Empty where
+   * Leaves rows of `key` alone that another session has locked: one frozen transaction must not hold up all upkeep. Empty where
    * the tables are distributed, which cannot do that across tenants; a conditional write then waits for such a row.
    */
   readonly skippingLocked: string

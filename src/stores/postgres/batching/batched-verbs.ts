@@ -41,7 +41,7 @@ export function batchedVerbs(db: Statements, { claim, finish, release }: Verbs, 
     throw new OncekeyError('option_invalid', `batch.${name} is ${String(value)}: it is a whole number from 1 on.`)
   }
   const traffic = { statements: 0 }
-  // What is no trouble with the way to the database may be one row's fault, or that of a row that somebody has locked.
+  // What is no trouble with the way to the database may be one row's fault, or that of a row that is locked.
   const limits = {
     db,
     traffic,

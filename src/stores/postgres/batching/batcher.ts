@@ -7,7 +7,7 @@ interface Traffic {
   statements: number
 }
 
-/** The answer to an item that must be asked about alone, because somebody has it locked. */
+/** The answer to an item that must be asked about alone, because it is locked. */
 export const askAlone = Symbol('ask alone')
 
 /** With fewer rows than this, what a statement costs by itself is more than what two at the same time save. */
@@ -51,7 +51,7 @@ interface Waiting<Item, Result> {
 }
 
 /**
- * Puts what is waiting at the same moment into one statement. Nobody waits for a timer: a batch is what gathered while the statements before
+ * Puts what is waiting at the same moment into one statement. No request waits for a timer: a batch is what gathered while the statements before
  * it were on their way, and a request that is alone goes out at once, as it would without.
  */
 export class Batcher<Item, Result> {
@@ -189,7 +189,7 @@ export class Batcher<Item, Result> {
     }
     for (const [index, waiting] of batch.entries()) {
       const result = results[index] as Result | typeof askAlone
-      // Not waited for: the next batch must not stand behind a row that somebody has locked.
+      // Not waited for: the next batch must not stand behind a locked row.
       if (result === askAlone) void this.#ask(waiting)
       else this.#answer(waiting, result)
     }

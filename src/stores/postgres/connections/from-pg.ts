@@ -131,13 +131,13 @@ export function fromPg<Client extends PgClient>(
     try {
       return (await db.query({ name: nameOf(text), text }, values as unknown[])).rows
     } catch (error) {
-      // Somebody said DISCARD ALL on one of our connections, or there is a pooler after all: names are not for this pool.
+      // DISCARD ALL was sent on one of our connections, or there is a pooler after all: this pool cannot use names.
       if (isPreparedStatementTrouble(error)) prepares = false
       throw error
     }
   }
 
-  /** In the background: nobody waits for it. What cannot be answered is asked again with the next request. */
+  /** In the background: no request waits for it. What cannot be answered is asked again with the next request. */
   async function findOut(): Promise<void> {
     if (isFindingOut) return
     isFindingOut = true

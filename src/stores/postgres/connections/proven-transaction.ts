@@ -3,7 +3,7 @@ import { knowingMarks, markTransaction } from './marked-transaction.js'
 
 /**
  * For drivers that reconnect under an open transaction (postgres.js does: its issue 1216). After the reconnect the rest of the
- * transaction, our statement and COMMIT included, runs wherever the new socket stands, perhaps inside somebody else's transaction, and
+ * transaction, our statement and COMMIT included, runs wherever the new socket stands, perhaps inside another transaction, and
  * nothing says so. So the transaction's number is asked for at its beginning, compared at its end, and its fate is looked up after the
  * commit. That is three small statements for each transaction, and the only proof there is.
  */

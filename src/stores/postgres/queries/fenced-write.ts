@@ -136,7 +136,7 @@ export function fencedWrite<Params extends LastWrite, Name extends string>(
 
   /**
    * They are sent in the order of the primary key, so that batches of several processes, whose plans go by it unless the table is small, do not lock
-   * each other out. Of a row that somebody has locked it loses patience, and each is asked for alone.
+   * each other out. At a locked row it loses patience, and each is asked for alone.
    */
   function writeMany({ source, value }: BatchRows<Params, string>, more = ''): string {
     return `

@@ -17,7 +17,7 @@ export const jobStates: Record<JobState, string> = {
   dead: `job.dead_at is not null`,
 }
 
-/** The job as somebody saw it given up. A change that is based on it happens only if this is still so. */
+/** The dead letter as an operator saw it. A change that is based on it happens only if this is still so. */
 export type SeenJob = Pick<JobSummary, 'tenant' | 'id' | 'deadAt'>
 
 /** What an operator sees of a job at a glance: all of it but the payload. */

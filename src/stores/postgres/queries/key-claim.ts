@@ -65,7 +65,7 @@ const names = Object.keys(columns) as Name[]
 const alone = byColumn(names, (name, index) => `$${index + 1}::${columns[name].type}`)
 
 /**
- * A key that somebody inserts in an open transaction would hold up all others of the batch: after this long each is asked for alone. Long
+ * A key that another session inserts in an open transaction would hold up all others of the batch: after this long each is asked for alone. Long
  * enough for the lock under which many writers extend the table, which counts too.
  */
 const lockTimeout = '100ms'
@@ -75,7 +75,7 @@ export const patience = `(select set_config('lock_timeout', '${lockTimeout}', tr
 
 /**
  * Finds the key, or inserts it as this claim's, in one statement and one round trip. A key that exists is only read: a
- * replay writes nothing, no WAL and no dead tuple. And it waits for nobody: an insert that came first would stand behind any
+ * replay writes nothing, no WAL and no dead tuple. And it waits for no other session: an insert that came first would stand behind any
  * transaction that is changing the row.
  *
  * Comes back empty when another transaction commits the same key between this statement's snapshot and its insert:

@@ -3,7 +3,7 @@ import type { Tables } from '../tables.js'
 import { type FencedWriter, fencedWrite } from './fenced-write.js'
 import { afterRetention, afterRetentionOf, answersOf, retentionValue } from './key-row.js'
 
-/** Stores the answer of the holder with the newest fence, and nobody else's. */
+/** Stores the answer of the holder with the newest fence only. */
 export function keyFinish(tables: Tables): FencedWriter<KeyFinish> {
   return fencedWrite(tables, {
     stateOf: ({ state }) => state,

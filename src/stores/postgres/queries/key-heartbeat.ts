@@ -7,7 +7,7 @@ import { after } from './key-row.js'
 /**
  * Renews all live leases of a process in one statement.
  *
- * A row that somebody else has locked is left out (`skip locked`), or one frozen transaction would let every lease of the
+ * A row that another session has locked is left out (`skip locked`), or one frozen transaction would let every lease of the
  * process lapse. Such rows come back as `busy`, and so do rows that a trigger of the user's refuses. The leases travel as one JSON text: every driver sends that alike, and
  * heartbeats are too few to care.
  */

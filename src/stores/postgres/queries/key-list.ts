@@ -5,7 +5,7 @@ export function keyList(parameter: string): string {
   return `json_to_recordset(${parameter}::text::json) as wanted (tenant text, id uuid)`
 }
 
-/** In the same order whoever lists them: two that write the same rows in different orders lock each other out, until the server gives one up. */
+/** Always in the same order: two that write the same rows in different orders lock each other out, until the server gives one up. */
 export function keyListValue(rows: readonly Row[]): string {
   return JSON.stringify(rows.map(({ tenant, id }) => ({ tenant, id })).sort((a, b) => inKeyOrder(a.tenant, a.id, b.tenant, b.id)))
 }

@@ -9,7 +9,7 @@ import { together } from './together.js'
 
 /**
  * Carries out a person's word on a parked key, if the key is still parked as it was seen: incarnation and fence must be the same.
- * The fence rises, so that nobody from before can write. It is always noted in the trail, whether one is kept or not.
+ * The fence rises, so that no earlier holder can write. It is always noted in the trail, whether one is kept or not.
  */
 export function keyResolve(tables: Tables) {
   const audited = { ...tables, audit: tables.auditTable }

@@ -8,7 +8,7 @@ import { audited } from './together.js'
 
 /**
  * A key that waits becomes due now, with all its attempts before it. A parked one waits again, but only if no call is in doubt and its
- * work may run again after a failure: nobody's word on the outcome is needed then. Of two people who say so one is told that it
+ * work may run again after a failure: no operator has to know the outcome then. Of two people who say so one is told that it
  * changed: the fence rises. False if it is not so, or not any more.
  */
 export function keyRetry(tables: Tables) {

@@ -121,7 +121,7 @@ function afterColumn(moment: string, ms: string): string {
   return `((${moment}) at time zone 'UTC' + ${ms}::float8 * interval '1 millisecond') at time zone 'UTC'`
 }
 
-/** The same for a retention, in which null is for ever. (Postgres has infinite timestamps, but infinite intervals only from 17 on.) */
+/** The same for a retention, in which null is no limit. (Postgres has infinite timestamps, but infinite intervals only from 17 on.) */
 export function afterRetention(moment: string, ms: string): string {
   return `case when ${ms}::float8 is null then 'infinity'::timestamptz else ${after(moment, ms)} end`
 }
@@ -131,7 +131,7 @@ export function afterRetentionOf(column: string, ms: string): string {
   return `case when ${ms}::float8 is null then 'infinity'::timestamptz else ${afterColumn(column, ms)} end`
 }
 
-/** When nobody need wait any more for a key that a person lets wait again: its retention, counted anew. */
+/** Until when a key waits that an operator lets wait again: its retention, counted anew. */
 export const waitsAnewUntil = `case when reap_after < 'infinity' then greatest(expires_at,
       (statement_timestamp() at time zone 'UTC' + (reap_after at time zone 'UTC' - created_at at time zone 'UTC')) at time zone 'UTC')
     else expires_at end`

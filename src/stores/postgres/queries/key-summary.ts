@@ -2,14 +2,14 @@ import type { KeyRecord } from '../../../core/record.js'
 import type { Row } from '../connections/connection.js'
 import { epochMs } from './key-row.js'
 
-/** The key as somebody saw it. A change that is based on it happens only if this is still so. */
+/** The key as an operator saw it. A change that is based on it happens only if this is still so. */
 export type SeenKey = Pick<KeyRecord, 'tenant' | 'id' | 'incarnation' | 'fence'>
 
 /** What an operator sees of a key at a glance: all of it but the request, the fingerprint and the answer. */
 export interface KeySummary extends Omit<KeyRecord, 'owner' | 'fingerprint' | 'request' | 'hasRequest' | 'answer'> {
   /** When background work looks at it next. Null for a key from before there was any. */
   readonly dueAt: number | null
-  /** The call that a parked key waits for somebody's word on. */
+  /** The call whose outcome an operator has to decide. */
   readonly parkedStep: string | null
   readonly answerStatus: number | null
 }

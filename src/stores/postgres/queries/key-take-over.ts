@@ -7,7 +7,7 @@ import { after } from './key-row.js'
 import { audited } from './together.js'
 
 /**
- * Takes a key that nobody works on, with the next fence. The row must still be as it was read and the lease still over, by
+ * Takes a key without a holder, with the next fence. The row must still be as it was read and the lease still over, by
  * the database's clock: of two takers one finds it changed, and comes back empty.
  */
 export function keyTakeOver(tables: Tables) {

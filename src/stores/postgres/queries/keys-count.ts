@@ -15,7 +15,7 @@ export interface KeysCount {
   /** The database's time when it counted. */
   readonly now: number
   readonly states: Readonly<Record<KeyState, number>>
-  /** Processing past the lease: the holder is gone, and nobody has come by since. */
+  /** Processing past the lease: the holder is gone, and no sweep or retry has come since. */
   readonly stuck: Backlog
   /** Pending and due: they wait for a worker, or for a client to come back. */
   readonly overdue: Backlog

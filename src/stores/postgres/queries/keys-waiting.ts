@@ -4,7 +4,7 @@ import type { Queryable } from '../connections/connection.js'
 import type { Tables } from '../tables.js'
 
 /**
- * Keys that wait for a worker, by the small index that only they are in. Whoever claims one first has it.
+ * Keys that wait for a worker, by the small index that only they are in. The first claim gets the key.
  *
  * Scope by scope, and each with a comparison of rows: only that index has their order. With `scope = …` and `order by due_at` the planner may take
  * the index of `due_at` instead, which all keys are in.

@@ -7,7 +7,7 @@ export interface TableMeasure {
   readonly deadRows: number
   readonly tableBytes: number
   readonly indexBytes: number
-  /** False if somebody switched it off for this table. */
+  /** False if it is switched off for this table. */
   readonly autovacuum: boolean
   readonly indexes: readonly IndexMeasure[]
 }

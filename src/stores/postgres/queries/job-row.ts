@@ -1,13 +1,13 @@
 import type { TakenJob } from '../../../core/store.js'
 import type { Row } from '../connections/connection.js'
 import type { Tables } from '../tables.js'
-import { epochMs } from './key-row.js'
+import { epochMs, wholeMs } from './key-row.js'
 
 /**
  * When a job became a dead letter, in whole milliseconds everywhere: `extra_float_digits` may cut off what is smaller, and then pages would
  * overlap and a job that an operator saw would not be found again.
  */
-export const deadMs = `round(${epochMs('job.dead_at')})`
+export const deadMs = wholeMs('job.dead_at')
 
 /** From when on a job could have been delivered. One that was tried has a later `due_at`, so it counts from its staging. */
 export const deliverableSince = `case when attempts = 0 then greatest(staged_at, due_at) else staged_at end`

@@ -1,7 +1,7 @@
 import type { JobRef } from '../../../core/store.js'
 import type { Row } from '../connections/connection.js'
 import { deadMs } from './job-row.js'
-import { epochMs } from './key-row.js'
+import { wholeMs } from './key-row.js'
 
 /**
  * `waiting`: a relay may take it, or will when those before it in its group are delivered. `held`: a relay has it. `delayed`: its time has
@@ -43,12 +43,12 @@ export interface JobSummary extends JobRef {
 export const clock = 'clock as materialized (select clock_timestamp() as time)'
 
 export const jobColumns = `
-  ${epochMs('clock.time')} as now, job.tenant, job.id::text as id, job.name, job.job_group, job.attempts, job.last_error,
+  ${wholeMs('clock.time')} as now, job.tenant, job.id::text as id, job.name, job.job_group, job.attempts, job.last_error,
   case ${Object.entries(jobStates)
     .map(([state, condition]) => `when ${condition} then '${state}'`)
     .join(' ')} end as state,
-  ${epochMs('job.staged_at')} as staged_at, case when job.due_at > '-infinity' then ${epochMs('job.due_at')} end as due_at,
-  ${epochMs('job.locked_until')} as lease_until, ${deadMs} as dead_at`
+  ${wholeMs('job.staged_at')} as staged_at, case when job.due_at > '-infinity' then ${wholeMs('job.due_at')} end as due_at,
+  ${wholeMs('job.locked_until')} as lease_until, ${deadMs} as dead_at`
 
 export function jobSummaryOf(row: Row): JobSummary {
   return {

@@ -103,6 +103,11 @@ export function epochMs(expression: string): string {
   return `(date_part('epoch', ${expression}) * 1000)`
 }
 
+/** For people: of microseconds, a session with `extra_float_digits = 0` may show another millisecond. */
+export function wholeMs(expression: string): string {
+  return `round(${epochMs(expression)})`
+}
+
 /** A moment so many milliseconds after another. */
 export function after(moment: string, ms: string): string {
   return `${moment} + ${ms}::float8 * interval '1 millisecond'`

@@ -2,7 +2,7 @@ import type { Answer } from '../../../core/answer.js'
 import type { AuditEntry, StepRecord } from '../../../core/store.js'
 import type { Queryable } from '../connections/connection.js'
 import type { Tables } from '../tables.js'
-import { answerColumns, answerOf, databaseNow, epochMs } from './key-row.js'
+import { answerColumns, answerOf, databaseNow, wholeMs } from './key-row.js'
 import { type KeySummary, summaryColumns, summaryOf } from './key-summary.js'
 
 /** Everything that is known of this life of a key, as of one moment. */
@@ -29,9 +29,9 @@ export function keyStory({ keys, steps, jobs, auditTable }: Tables) {
         .join(', ')}) order by ${order}), '[]')::text
        from ${table} as item
        where item.tenant = keys.tenant and item.key_id = keys.id and item.incarnation = keys.incarnation)`
-  const step = { name: 'name', kind: 'kind', position: 'position', result: 'result', fence: 'fence', at: epochMs('recorded_at') }
-  const note = { what: 'what', at: epochMs('at'), fence: 'fence', detail: 'detail' }
-  const job = { id: 'id', name: 'name', at: epochMs('staged_at') }
+  const step = { name: 'name', kind: 'kind', position: 'position', result: 'result', fence: 'fence', at: wholeMs('recorded_at') }
+  const note = { what: 'what', at: wholeMs('at'), fence: 'fence', detail: 'detail' }
+  const job = { id: 'id', name: 'name', at: wholeMs('staged_at') }
   const text = `
     select ${databaseNow}, ${summaryColumns}, ${answerColumns}, octet_length(request) as request_bytes,
       ${list(steps, step, 'item.position, item.recorded_at')} as steps,

@@ -1,6 +1,6 @@
 import type { KeyRecord } from '../../../core/record.js'
 import type { Row } from '../connections/connection.js'
-import { epochMs } from './key-row.js'
+import { wholeMs } from './key-row.js'
 
 /** The key as an operator saw it. A change that is based on it happens only if this is still so. */
 export type SeenKey = Pick<KeyRecord, 'tenant' | 'id' | 'incarnation' | 'fence'>
@@ -16,9 +16,9 @@ export interface KeySummary extends Omit<KeyRecord, 'owner' | 'fingerprint' | 'r
 
 export const summaryColumns = `
   tenant, id::text as id, scope, key, state, incarnation::text as incarnation, fence, recovery_point, after_failure, async, attempts,
-  reason, parked_step, answer_status, ${epochMs('locked_until')} as lease_until, ${epochMs('created_at')} as created_at,
-  case when expires_at < 'infinity' then ${epochMs('expires_at')} end as expires_at,
-  case when due_at > '-infinity' then ${epochMs('due_at')} end as due_at`
+  reason, parked_step, answer_status, ${wholeMs('locked_until')} as lease_until, ${wholeMs('created_at')} as created_at,
+  case when expires_at < 'infinity' then ${wholeMs('expires_at')} end as expires_at,
+  case when due_at > '-infinity' then ${wholeMs('due_at')} end as due_at`
 
 export function summaryOf(row: Row): KeySummary {
   return {

@@ -110,3 +110,14 @@ test("works on a pool of one connection while the work uses that connection for 
   )
   expect(outcomes.filter(({ kind }) => kind === 'executed')).toHaveLength(5)
 })
+
+test('a turn whose row another session is making is not to be had, and is no error in a session with little patience', async () => {
+  const { turns } = postgresStore(fromPg(database.createPool({ options: '-c lock_timeout=50' })))
+  const turn = { name: 'in the making', holder: crypto.randomUUID(), turnMs: 60_000, early: true }
+  const other = await database.pool.connect()
+  await other.query(`begin; insert into oncekey.upkeep (name, frontier) values ('in the making', '-infinity')`)
+  expect(await turns?.turnTake(turn)).toBeUndefined()
+  await other.query('rollback')
+  other.release()
+  expect(await turns?.turnTake(turn)).toBeDefined()
+})

@@ -1,4 +1,5 @@
 import type { Queryable } from '../connections/connection.js'
+import { isLockTimeout } from '../driver-errors.js'
 import type { Tables } from '../tables.js'
 
 /** How the rows of turns are reached: without waiting for one that is locked, and also when the table was emptied. */
@@ -15,7 +16,14 @@ export function upkeepRow({ upkeep }: Pick<Tables, 'upkeep'>) {
     async introduced<T>(db: Queryable, name: string, take: () => Promise<T | undefined>): Promise<T | undefined> {
       const taken = await take()
       if (taken !== undefined) return taken
-      const isNew = (await db.query(introduce, [name])).length > 0
+      const isNew = await db.query(introduce, [name]).then(
+        (rows) => rows.length > 0,
+        (error: unknown) => {
+          // Another session is making the row, and has the turn.
+          if (isLockTimeout(error)) return false
+          throw error
+        },
+      )
       return isNew ? take() : undefined
     },
   }

@@ -8,7 +8,7 @@ const sizes = [100, 1_000, 10_000, 100_000]
 /** What a service does with JSON in any case. */
 export const ofJson = 'JSON.parse and JSON.stringify'
 
-/** Microseconds of processor time for one fingerprint, by what it is of and by size of the body in bytes. */
+/** CPU µs of one fingerprint, by media type and by size of the body in bytes. */
 export type Fingerprints = Readonly<Record<string, Readonly<Record<number, Spread>>>>
 
 /** What a fingerprint costs the process that takes it. There is nothing to wait for, so its processor time is all of it. */
